@@ -1,0 +1,60 @@
+# Needs Python 3.11 or later, git and make. Everything else is fetched once per machine; see tools/environment.py.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+RUN := .venv/bin/python
+WORKERS ?= 2
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+BENCHES := bench-engine bench-sim bench-local bench-kube bench-train
+
+.PHONY: help venv venv-base demo test check bench $(BENCHES) soak validate system clean
+
+help: ## this list
+	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
+
+venv: ## make or refresh .venv with everything the tests need
+	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base train
+
+venv-base: ## the same without the training packages (torch)
+	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base
+
+define NO_PYTHON
+Python 3.11 or later was not found.
+  try: apt install python3.11 python3.11-venv   (Debian, Ubuntu)
+       dnf install python3.11                   (Fedora, RHEL)
+       make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)
+endef
+
+demo: venv-base ## two gangs on four cards: the deadlock, and its absence
+	@$(call script,examples/deadlock.py)
+
+check: venv-base ## style, types, import layers, links, shape
+	@$(RUN) tools/check.py
+
+test: venv check ## check, then every test
+	@$(RUN) -m pytest -q -n $(WORKERS)
+
+$(BENCHES): venv ## figures against their goals; the last line is JSON
+	@$(call script,bench/$(patsubst bench-%,%,$@).py)
+
+soak: venv-base ## the promises over 100,000 worlds each; SEED=n repeats a run
+	@test -d tests/promises || { echo "make soak: not there yet (tests/promises)"; exit 1; }
+	@echo "soak: SEED=$(SEED)"
+	@$(RUN) -m pytest -q -n $(WORKERS) --timeout 0 --hypothesis-profile soak --hypothesis-seed $(SEED) tests/promises
+
+validate: venv-base ## published results reproduced; fails below its marks
+	@$(call script,bench/validate.py)
+
+system: ## Debian packages that some tests use
+	@tools/system
+
+clean: ## remove what was made in this clone; cached layers stay
+	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist htmlcov .coverage*
+	@find src tests tools bench examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+script = if test -f $(1); then $(RUN) $(1) $(ARGS); else echo "make $@: not there yet ($(1))"; exit 1; fi

@@ -1,0 +1,17 @@
+"""The table of commands. `tutti --help` is printed from it, without importing any of them."""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where a command lives and what it is for, in a few words."""
+
+    target: str
+    says: str
+    #: Exit code for our own failures, where the command's usual codes belong to the job it ran.
+    own_failure: int | None = None
+
+
+COMMANDS = {
+    "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),
+}

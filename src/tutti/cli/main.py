@@ -1,0 +1,128 @@
+"""The entry point: finds the command, runs it, and turns what went wrong into a message and an exit code."""
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+
+import click
+
+import tutti
+from tutti.cli.commands import COMMANDS, Entry
+from tutti.errors import Misused, TuttiError
+
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def __init__(self, *, table: Mapping[str, Entry], **rest: object) -> None:
+        super().__init__(**rest)  # type: ignore[arg-type]  # click types its keywords one by one
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, function = entry.target.partition(":")
+        command: click.Command = getattr(import_module(module), function)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.table and not name.startswith("-"):
+            raise unknown_command(name, self.table)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.says) for name, entry in self.table.items()])
+
+
+def unknown_command(name: str, table: Mapping[str, Entry]) -> Misused:
+    close = get_close_matches(name, table, n=1, cutoff=0.5)
+    return Misused(f"there is no command '{name}'.", hint=f"tutti {close[0]}" if close else "tutti --help")
+
+
+def make_group(table: Mapping[str, Entry]) -> LazyGroup:
+    return LazyGroup(
+        name="tutti",
+        table=table,
+        help="Start distributed jobs whole, and say why they wait.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        params=[
+            click.Option(
+                ["--debug"], is_flag=True, expose_value=False, help="Show the traceback when something goes wrong."
+            ),
+            click.Option(
+                ["--version"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=print_version,
+                help="Print the version.",
+            ),
+        ],
+        no_args_is_help=True,
+    )
+
+
+def print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"tutti {tutti.__version__}")
+        ctx.exit()
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
+    """Run one command line and return its exit code; nothing is raised."""
+    debug = wants_debug(arguments)
+    try:
+        return make_group(table).main(arguments, prog_name="tutti", standalone_mode=False) or 0
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`tutti queue | head`); keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as problem:  # noqa: BLE001  # the last resort: everything becomes a message
+        error = in_words(problem)
+        click.echo(traceback.format_exc() if debug else str(error), err=True)
+        return exit_code(error, arguments, table)
+
+
+def wants_debug(arguments: list[str]) -> bool:
+    ours = arguments[: next((i for i, word in enumerate(arguments) if not word.startswith("-")), len(arguments))]
+    return "--debug" in ours or os.environ.get("TUTTI_DEBUG", "") not in {"", "0"}
+
+
+def in_words(problem: Exception) -> TuttiError:
+    """Any exception as one of ours: a click complaint is a misuse, the unexpected is a bug and says so."""
+    match problem:
+        case TuttiError():
+            return problem
+        case click.UsageError():
+            path = problem.ctx.command_path if problem.ctx else "tutti"
+            return Misused(problem.format_message(), hint=f"{path} --help")
+        case click.ClickException():
+            return TuttiError(problem.format_message())
+        case _:
+            bug = f"{type(problem).__name__}: {problem}"
+            return TuttiError(f"this is a bug in Tutti. {bug}", hint="the same with `tutti --debug ...`, and report it")
+
+
+def exit_code(error: TuttiError, arguments: list[str], table: Mapping[str, Entry]) -> int:
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    own_failure = table[command].own_failure if command in table else None
+    return error.exit_code if own_failure is None else own_failure
