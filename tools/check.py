@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-BIN = Path(sys.executable).parent
+BIN = str(Path(sys.executable).parent)
 
 CHECKS = {
-    "types": [BIN / "mypy"],
-    "style": [BIN / "ruff", "check", "--quiet"],
-    "format": [BIN / "ruff", "format", "--check", "--quiet"],
-    "layers": [BIN / "lint-imports", "--no-logo"],
+    "types": [f"{BIN}/mypy"],
+    "style": [f"{BIN}/ruff", "check", "--quiet"],
+    "format": [f"{BIN}/ruff", "format", "--check", "--quiet"],
+    "layers": [f"{BIN}/lint-imports", "--no-logo"],
     "purity": [sys.executable, "tools/purity.py"],
     "links": [sys.executable, "tools/links.py"],
     "shape": [sys.executable, "tools/shape.py"],
@@ -31,8 +31,7 @@ class Outcome(NamedTuple):
 
 def run(name: str) -> Outcome:
     started = time.monotonic()
-    command = [str(part) for part in CHECKS[name]]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(CHECKS[name], cwd=ROOT, capture_output=True, text=True, check=False)
     return Outcome(name, done.returncode == 0, done.stdout + done.stderr, time.monotonic() - started)
 
 

@@ -12,7 +12,8 @@ NEEDS = {"demo": "examples/deadlock.py", "soak": "tests/promises", "validate": "
 
 
 def main(root: Path = ROOT) -> int:
-    ready, coming = [], []
+    ready: list[str] = []
+    coming: list[str] = []
     for name, says in targets((root / "Makefile").read_text()):
         needed = NEEDS.get(name) or (f"bench/{name[6:]}.py" if name.startswith("bench-") else None)
         row = f"  make {name:<14}{says}"
