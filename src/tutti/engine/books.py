@@ -1,0 +1,210 @@
+"""All that is known, and how it is entered: integer columns for nodes, records for gangs and queues."""
+
+import weakref
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from . import events as ev
+from .classes import Classes
+from .estimate import expected_ends, sizes
+from .model import DAY, NEVER, QUEUED, Domain, Gang, Job, Node, Queue, Seats, State, Window
+from .seats import walk
+from .topology import Topology
+from .use import QueueUse
+from .view import View, frozen
+
+HALF_LIFE = 7 * DAY
+
+
+class Touched(msgspec.Struct, frozen=True):
+    """What an event changed. `note` says why a stale or impossible event changed nothing."""
+
+    version: int
+    slot: int = -1
+    freed: bool = False
+    nodes: bool = False
+    note: str = ""
+
+
+class Books:
+    """The columns and records, and the entries that keep them consistent with each other."""
+
+    def __init__(self, half_life: int = HALF_LIFE) -> None:
+        self.version = 0
+        self.at = 0
+        self.half_life = half_life
+        self.resources: dict[str, int] = {}
+        self.topology = Topology()
+        self.nodes: list[Node | None] = []
+        self.node_index: dict[str, int] = {}
+        self.versions: NDArray[np.int64] = np.zeros(16, np.int64)
+        self.classes = Classes()
+        self.jobs: list[Job | None] = []
+        self.slots: dict[str, int] = {}
+        self.queued: dict[int, None] = {}
+        self.seated: dict[int, None] = {}
+        self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
+        self.begun: NDArray[np.int64] = np.zeros(16, np.int64)
+        self.queues: dict[str, Queue] = {}
+        self.use: dict[str, QueueUse] = {}
+        self.windows: dict[str, Window] = {}
+        self.domains: dict[int, Domain] = {}
+        self.domain_free: dict[int, dict[str, int]] = {}
+        self.draining: dict[int, int] = {}
+        self.spare_slots: list[int] = []
+        self._line: NDArray[np.int64] | None = None
+        self._last_view: weakref.ref[View] | None = None
+
+    def line(self) -> NDArray[np.int64]:
+        """Position of each node along the topology: neighbours in the tree are neighbours in the line."""
+        if self._line is None:
+            keys = [walk(node) if node else ((1,),) for node in self.nodes]
+            order = sorted(range(len(keys)), key=lambda i: keys[i])
+            self._line = np.empty(len(keys), np.int64)
+            self._line[order] = np.arange(len(keys))
+            self._line = frozen(self._line)
+        return self._line
+
+    def forget_line(self) -> None:
+        """Nodes came, went or moved: the line is drawn anew when it is next asked for."""
+        self._line = None
+
+    def let_go(self) -> None:
+        if self._last_view is None:
+            return
+        if self._last_view() is not None:
+            self.classes.detach()
+            self.versions, self.ends, self.begun = self.versions.copy(), self.ends.copy(), self.begun.copy()
+            self.nodes, self.node_index, self.resources = (
+                self.nodes.copy(),
+                self.node_index.copy(),
+                self.resources.copy(),
+            )
+            self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
+            self.queues, self.windows, self.draining = self.queues.copy(), self.windows.copy(), self.draining.copy()
+            self.use = {name: use.copy() for name, use in self.use.items()}
+            self.domains = self.domains.copy()
+            self.domain_free = {domain: free.copy() for domain, free in self.domain_free.items()}
+        self._last_view = None
+
+    def nothing(self, note: str) -> Touched:
+        self.version -= 1
+        return Touched(self.version, note=note)
+
+    def job_in(self, slot: int) -> Job:
+        job = self.jobs[slot]
+        assert job is not None
+        return job
+
+    def slot_of(self, name: str, states: "frozenset[State] | set[State]") -> int:
+        slot = self.slots.get(name, -1)
+        return slot if slot >= 0 and self.job_in(slot).life.state in states else -1
+
+    def new_slot(self) -> int:
+        self.jobs.append(None)
+        if len(self.jobs) > len(self.begun):
+            more = len(self.begun)
+            self.ends = np.concatenate([self.ends, np.full((more, 3), NEVER, np.int64)])
+            self.begun = np.concatenate([self.begun, np.zeros(more, np.int64)])
+        return len(self.jobs) - 1
+
+    def put(self, slot: int, job: Job) -> None:
+        self.jobs[slot] = job
+        if job.life.state in QUEUED:
+            self.queued[slot] = None
+            self.seated.pop(slot, None)
+            return
+        self.queued.pop(slot, None)
+        self.seated[slot] = None
+        self.begun[slot] = job.life.started
+        self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
+
+    def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
+        stamp = decided or self.version
+        for role, held in enumerate(seats):
+            if held.nodes:
+                ask = self.ask(job.gang, role, held.shape)
+                self.classes.shift(held.nodes, held.counts, slot, role, sign, ask)
+                for node in held.nodes:
+                    self.versions[node] = max(self.versions[node], stamp)
+        self.book(job, seats, sign)
+        if job.gang.domain_ask:
+            self._book_domains(job.gang, seats, sign)
+
+    def book(self, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
+        if not seats:
+            return
+        use = self.use_of(job.gang.queue)
+        use.advance(self.at, self.half_life)
+        total, floor = self.amounts(job.gang, seats)
+        use.add(job.gang.user, total, floor, sign)
+
+    def amounts(self, gang: Gang, seats: tuple[Seats, ...]) -> tuple[list[int], list[int]]:
+        """What the seats hold of each resource, and the part up to the gang's minimum."""
+        total, floor = [0] * len(self.resources), [0] * len(self.resources)
+        for role, held in enumerate(seats):
+            members = held.members
+            low = min(members, sizes(gang.roles[role], held.shape)[0])
+            for r, amount in enumerate(self.ask(gang, role, held.shape)):
+                total[r] += members * amount
+                floor[r] += low * amount
+        return total, floor
+
+    def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
+        for level, ask in gang.domain_ask.items():
+            column = self.topology.domains(level)
+            kinds = self.classes.kind[self.classes.of[[node for held in seats for node in held.nodes]]]
+            for domain in set(column[kinds].tolist()):
+                free = self.domain_free.setdefault(domain, {})
+                for name, amount in ask.items():
+                    free[name] = free.get(name, 0) - sign * amount
+
+    def bad_seats(self, gang: Gang, seats: tuple[Seats, ...]) -> str:
+        if len(seats) != len(gang.roles):
+            return f"seats for {len(seats)} roles of {len(gang.roles)}"
+        for role, given in zip(gang.roles, seats, strict=True):
+            if len(given.nodes) != len(given.counts) or given.shape >= len(role.shapes):
+                return f"malformed seats of {role.name!r}"
+            if any(not 0 <= node < len(self.nodes) or self.nodes[node] is None for node in given.nodes):
+                return f"{role.name!r} is seated on a node that is not there"
+            if any(count <= 0 for count in given.counts):
+                return f"{role.name!r} has a seat without a member"
+        return ""
+
+    def ask(self, gang: Gang, role: int, shape: int) -> list[int]:
+        wants = gang.roles[role].shapes[shape].ask
+        return [wants.get(name, 0) for name in self.resources]
+
+    def resource(self, name: str) -> int:
+        at = self.resources.get(name)
+        if at is None:
+            at = self.resources[name] = len(self.resources)
+            self.classes.add_resource()
+            for use in self.use.values():
+                use.widen()
+        return at
+
+    def use_of(self, queue: str) -> QueueUse:
+        use = self.use.get(queue)
+        if use is None:
+            use = self.use[queue] = QueueUse(len(self.resources), self.at)
+        return use
+
+
+E = TypeVar("E", bound=ev.Event)
+Handler = Callable[[Books, E], Touched]
+HANDLERS: dict[type[ev.Event], Callable[[Books, ev.Event], Touched]] = {}
+
+
+def on(kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:
+    """Register how an event of this kind is entered."""
+
+    def register(handler: Handler[E]) -> Handler[E]:
+        HANDLERS[kind] = cast("Callable[[Books, ev.Event], Touched]", handler)
+        return handler
+
+    return register

@@ -1,0 +1,171 @@
+"""Which nodes are interchangeable right now: same kind, same state, same members on them.
+
+A gang of ten thousand members is one computation over a few classes. A start or an end moves nodes from class to
+class; a class without nodes is forgotten and its number used again.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import Node, NodeState
+
+Load = tuple[tuple[int, int, int], ...]
+"""What each node of a class carries: (gang slot, role, members), sorted."""
+
+SMALL = 12
+"""Below this many nodes plain loops beat array calls."""
+
+
+class Trait:
+    """What the nodes of a class have in common apart from the members they carry."""
+
+    __slots__ = ("faults", "foreign", "foreign_marks", "key", "kind", "state")
+
+    def __init__(self, kind: int, node: Node) -> None:
+        self.kind = kind
+        self.state = node.state
+        self.foreign = node.foreign
+        self.foreign_marks = node.foreign_marks
+        self.faults = node.faults
+        self.key = (kind, node.state, tuple(sorted(node.foreign.items())), node.foreign_marks, node.faults)
+
+
+class Classes:
+    """The partition of the nodes, kept up to date member by member."""
+
+    def __init__(self) -> None:
+        self.of: NDArray[np.int32] = np.zeros(0, np.int32)
+        """Class of each node."""
+        self.weight: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.free: NDArray[np.int64] = np.zeros((0, 0), np.int64)
+        """Free amount by resource and class."""
+        self.kind: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.ready: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.loads: list[Load] = []
+        self.traits: list[Trait | None] = []
+        self.count = 0
+        self._by_key: dict[tuple[object, ...], int] = {}
+        self._spare: list[int] = []
+
+    def shared(self) -> tuple[object, ...]:
+        """The parts a view looks at."""
+        return self.of, self.weight, self.free, self.kind, self.ready, self.loads, self.traits
+
+    def detach(self) -> None:
+        """Leave the present arrays to whoever is looking at them and go on with copies."""
+        self.of, self.weight, self.free = self.of.copy(), self.weight.copy(), self.free.copy()
+        self.kind, self.ready = self.kind.copy(), self.ready.copy()
+        self.loads, self.traits = self.loads.copy(), self.traits.copy()
+
+    def add_resource(self) -> None:
+        """Make a row for one more resource, of which nobody has any yet."""
+        self.free = np.vstack([self.free, np.zeros((1, self.free.shape[1]), np.int64)])
+
+    def place(self, node: int, trait: Trait, load: Load, free: Sequence[int]) -> None:
+        """Put a node, new or changed, into the class it belongs to."""
+        if node >= len(self.of):
+            self.of = np.concatenate([self.of, np.full(max(16, len(self.of)), -1, np.int32)])
+        old = int(self.of[node])
+        new = self._by_key.get((trait.key, load))
+        if new is None:
+            new = self._born(trait, load)
+            self.free[:, new] = free
+        self.of[node] = new
+        self.weight[new] += 1
+        if old >= 0:
+            self._leave(old, 1)
+
+    def remove(self, node: int) -> None:
+        """Take a node out of the partition."""
+        old = int(self.of[node])
+        self.of[node] = -1
+        self._leave(old, 1)
+
+    def load(self, node: int) -> Load:
+        """What a node carries."""
+        return self.loads[int(self.of[node])]
+
+    def shift(
+        self, nodes: tuple[int, ...], counts: tuple[int, ...], slot: int, role: int, sign: int, ask: Sequence[int]
+    ) -> None:
+        """Add (sign 1) or take away (sign -1) so many members of a role on each node."""
+        if len(nodes) <= SMALL:
+            for node, count in zip(nodes, counts, strict=True):
+                old = int(self.of[node])
+                self.of[node] = new = self._next(old, slot, role, sign * count, ask)
+                self.weight[new] += 1
+                self._leave(old, 1)
+            return
+        if len(set(nodes)) < len(nodes):
+            nodes, counts = merged(nodes, counts)
+        where, many = np.array(nodes), np.array(counts)
+        old_classes = self.of[where]
+        pairs, inverse, sizes = np.unique(
+            old_classes.astype(np.int64) << 32 | many, return_inverse=True, return_counts=True
+        )
+        targets = [self._next(int(pair >> 32), slot, role, sign * int(pair & 0xFFFFFFFF), ask) for pair in pairs]
+        self.of[where] = np.array(targets, np.int32)[inverse]
+        for pair, target, size in zip(pairs, targets, sizes, strict=True):
+            self.weight[target] += size
+            self._leave(int(pair >> 32), int(size))
+
+    def _next(self, old: int, slot: int, role: int, change: int, ask: Sequence[int]) -> int:
+        load = changed(self.loads[old], slot, role, change)
+        trait = self.traits[old]
+        assert trait is not None
+        new = self._by_key.get((trait.key, load))
+        if new is None:
+            new = self._born(trait, load)
+            free = self.free
+            for r, amount in enumerate(ask):
+                free[r, new] = free[r, old] - change * amount
+        return new
+
+    def _born(self, trait: Trait, load: Load) -> int:
+        new = self._spare.pop() if self._spare else self._extend()
+        self._by_key[trait.key, load] = new
+        self.loads[new], self.traits[new] = load, trait
+        self.kind[new] = trait.kind
+        self.ready[new] = trait.state is NodeState.READY
+        self.weight[new] = 0
+        return new
+
+    def _leave(self, old: int, size: int) -> None:
+        left = self.weight[old] - size
+        self.weight[old] = left
+        if left == 0:
+            trait = self.traits[old]
+            assert trait is not None
+            del self._by_key[trait.key, self.loads[old]]
+            self.loads[old], self.traits[old], self.ready[old] = (), None, False
+            self._spare.append(old)
+
+    def _extend(self) -> int:
+        new = self.count
+        self.count += 1
+        if new >= len(self.weight):
+            more = max(16, len(self.weight))
+            self.weight = np.concatenate([self.weight, np.zeros(more, np.int64)])
+            self.kind = np.concatenate([self.kind, np.zeros(more, np.int32)])
+            self.ready = np.concatenate([self.ready, np.zeros(more, np.bool_)])
+            self.free = np.hstack([self.free, np.zeros((len(self.free), more), np.int64)])
+        self.loads.append(())
+        self.traits.append(None)
+        return new
+
+
+def changed(load: Load, slot: int, role: int, change: int) -> Load:
+    """The load with so many members of a role more (or fewer)."""
+    have = {(s, r): n for s, r, n in load}
+    have[slot, role] = have.get((slot, role), 0) + change
+    return tuple(sorted((s, r, n) for (s, r), n in have.items() if n))
+
+
+def merged(nodes: tuple[int, ...], counts: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same members with each node named once."""
+    total: dict[int, int] = {}
+    for node, count in zip(nodes, counts, strict=True):
+        total[node] = total.get(node, 0) + count
+    return tuple(total), tuple(total.values())

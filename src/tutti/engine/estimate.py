@@ -1,0 +1,100 @@
+"""How long will it run? Estimates scaled to the size a gang has, less the work it already kept."""
+
+from .model import NEVER, SECOND, Coupling, Estimate, Gang, Job, Life, Queue, Role, Seats, Source, Speed
+
+QUANTILES = (50, 90, 100)
+"""The percentiles that are kept for each running gang; the last is its limit."""
+
+
+def sizes(role: Role, shape: int = 0) -> tuple[int, int, int]:
+    """Minimum, wanted and maximum members of a role on one of its shapes."""
+    own = role.shapes[shape] if shape < len(role.shapes) else None
+    low = (own.min if own else 0) or role.min
+    want = (own.want if own else 0) or role.want or low
+    return low, max(want, low), max((own.max if own else 0) or role.max or want, want, low)
+
+
+def rate(speed: Speed, size: int) -> int:
+    """Work per second at a size, in thousandths of one member's; linear where nothing is known."""
+    points = speed.points
+    if not points:
+        return 1000 * size
+    below = (0, 0)
+    for at, value in points:
+        if at == size:
+            return value
+        if at > size:
+            return below[1] + (value - below[1]) * (size - below[0]) // (at - below[0])
+        below = (at, value)
+    # Beyond the last measured size nothing more is assumed to be gained.
+    return below[1]
+
+
+def leading_role(gang: Gang) -> int:
+    """The role whose size sets the pace: the first elastic gang-coupled one, else the first."""
+    for index, role in enumerate(gang.roles):
+        low, _, high = sizes(role)
+        if role.coupling is Coupling.GANG and high > low:
+            return index
+    return 0
+
+
+def pace(gang: Gang, seats: tuple[Seats, ...]) -> tuple[int, int]:
+    """Speed on these seats and speed at the wanted size, in the same unit."""
+    at = leading_role(gang)
+    role = gang.roles[at]
+    if not seats:
+        return 1, 1
+    shape = role.shapes[seats[at].shape] if seats[at].shape < len(role.shapes) else None
+    have = rate(gang.speed, seats[at].members) * (shape.speed if shape else 1000)
+    want = rate(gang.speed, sizes(role)[1]) * 1000
+    return max(have, 1), max(want, 1)
+
+
+def known(gang: Gang, queue: Queue | None) -> Estimate:
+    """The gang's estimate, or the queue's default where it has none."""
+    if gang.estimate.source is Source.NONE and queue is not None and queue.default_estimate:
+        return Estimate(limit=queue.default_estimate, source=Source.DEFAULT)
+    return gang.estimate
+
+
+def run_time(job: Job, queue: Queue | None, percent: int, seats: tuple[Seats, ...] = ()) -> int:
+    """How long the gang would run if it started now on these seats (or at its wanted size)."""
+    whole = known(job.gang, queue).at(percent)
+    if whole >= NEVER:
+        return NEVER
+    left = max(whole - job.life.ran, SECOND)
+    if not seats or not job.gang.speed.points:
+        return left
+    have, want = pace(job.gang, seats)
+    return max(left * want // have, 1)
+
+
+def expected_ends(job: Job, queue: Queue | None) -> tuple[int, int, int]:
+    """When a running gang ends, by percentile; the job's own progress beats every other source."""
+    life = job.life
+    reported = _end_by_progress(life)
+    ends = [_after(life.started, run_time(job, queue, percent, life.seats)) for percent in QUANTILES]
+    if reported is not None:
+        slack = (reported - life.started) // 10
+        ends[0], ends[1] = reported, min(reported + slack, max(ends[2], reported))
+    return ends[0], ends[1], max(ends[1], ends[2])
+
+
+def overrun_end(started: int, last: int, now: int) -> int:
+    """Where the end moves when every percentile has passed: the run time doubles until it lies ahead."""
+    length = max(last - started, SECOND)
+    while started + length <= now:
+        length *= 2
+    return started + length
+
+
+def _after(start: int, length: int) -> int:
+    return NEVER if length >= NEVER else start + length
+
+
+def _end_by_progress(life: Life) -> int | None:
+    told = life.progress
+    if told is None or not told.steps or not told.rate_milli:
+        return None
+    return told.at + (told.steps - told.step) * 1000 * SECOND // told.rate_milli

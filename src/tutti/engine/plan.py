@@ -1,0 +1,137 @@
+"""What to do about a view: actions, and an answer for each gang that was looked at."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from .model import NEVER, Data, Kind, Pledge, Promise, Seats, Token
+
+
+class Reason(Data, frozen=True):
+    """Why a gang waits: a stable token, the numbers behind it, and what would wake it."""
+
+    token: Token
+    kind: Kind = Kind.WAIT
+    detail: str = ""
+    """What exactly: the resource, level, queue, field or gang the token is about."""
+    asked: int = 0
+    placeable: int = 0
+    """Members that could be placed right now."""
+    counts: tuple[tuple[str, int], ...] = ()
+    """Nodes (or domains) by what rules them out, most common first."""
+    blockers: tuple[str, ...] = ()
+    """Gangs that hold or were promised what is missing, first the one that ends first."""
+    wakes: tuple[str, ...] = ()
+    """What would change the answer: 'capacity', 'queue:x', 'gang:y', 'node:z', 'time', 'owner'."""
+    retry_at: int = NEVER
+
+
+class How(StrEnum):
+    """How a gang leaves its seats."""
+
+    PARK = "park"
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
+
+
+class Action(Data, frozen=True, tag_field="do"):
+    """Base of all actions on a gang.
+
+    `expects` is the number of the view it rests on: it is void if its gang or a node it uses has changed since.
+    `after` are positions in the plan of actions that must have been carried out first.
+    `cost` is goodput given up, in member-microseconds.
+    """
+
+    gang: str
+    expects: int = 0
+    after: tuple[int, ...] = ()
+    cost: int = 0
+
+
+class Start(Action, frozen=True, tag="start"):
+    """Give the whole gang these seats, one entry for each role."""
+
+    seats: tuple[Seats, ...] = ()
+
+
+class Resume(Action, frozen=True, tag="resume"):
+    """Bring a parked gang back on these seats."""
+
+    seats: tuple[Seats, ...] = ()
+
+
+class Grow(Action, frozen=True, tag="grow"):
+    """The gang's seats after growing; old ones keep their ranks."""
+
+    seats: tuple[Seats, ...] = ()
+
+
+class Shrink(Action, frozen=True, tag="shrink"):
+    """The gang's seats after shrinking; the room is for `room_for`, or for anybody."""
+
+    seats: tuple[Seats, ...] = ()
+    room_for: str = ""
+    by: int = NEVER
+
+
+class Repair(Action, frozen=True, tag="repair"):
+    """The gang's seats with every lost member in a new place; survivors stay."""
+
+    seats: tuple[Seats, ...] = ()
+
+
+class Restart(Action, frozen=True, tag="restart"):
+    """End what is left of the gang and put it back in the queue, keeping its age."""
+
+    why: str = ""
+
+
+class Migrate(Action, frozen=True, tag="migrate"):
+    """Move the running gang to these seats, so that something else fits."""
+
+    seats: tuple[Seats, ...] = ()
+    room_for: str = ""
+
+
+class Evict(Action, frozen=True, tag="evict"):
+    """Take the whole gang off its seats."""
+
+    how: How = How.REQUEUE
+    room_for: str = ""
+    by: int = NEVER
+
+
+class Reserve(Action, frozen=True, tag="reserve"):
+    """Give (or move, or with None withdraw) a promise."""
+
+    promise: Promise | None = None
+    why: str = ""
+
+
+class Await(Action, frozen=True, tag="await"):
+    """Keep what is being freed for the gang, or (None) stop keeping it."""
+
+    pledge: Pledge | None = None
+
+
+class Fail(Action, frozen=True, tag="fail"):
+    """The gang cannot go on."""
+
+    why: str = ""
+
+
+AnyAction: TypeAlias = Start | Resume | Grow | Shrink | Repair | Restart | Migrate | Evict | Reserve | Await | Fail
+GIVES_SEATS = (Start, Resume, Grow, Shrink, Repair, Migrate)
+
+
+class Plan(Data, frozen=True):
+    """What to do about one view. Any prefix of the actions is safe to carry out."""
+
+    view: int
+    at: int
+    actions: tuple[AnyAction, ...] = ()
+    answers: dict[str, Reason] = {}
+    """For every gang that waits: why."""
+    wake_at: int = NEVER
+    """When time alone changes the answer."""
+    spent: tuple[str, ...] = ()
+    """Searches that were cut short by the budget: gang names."""

@@ -1,0 +1,56 @@
+"""Who uses how much: amounts held by each queue and each of its users, and use over time, decayed."""
+
+from collections.abc import Sequence
+
+from .decay import decayed, steps_between
+from .model import SECOND
+
+
+class QueueUse:
+    """What one queue holds now, and what it has held."""
+
+    __slots__ = ("at", "floor", "past", "total", "users")
+
+    def __init__(self, resources: int, at: int = 0) -> None:
+        self.total = [0] * resources
+        self.floor = [0] * resources
+        """The part that counts in quota: members up to each gang's minimum."""
+        self.users: dict[str, list[int]] = {}
+        self.past = [0] * resources
+        """Amount x seconds, decayed."""
+        self.at = at
+
+    def copy(self) -> "QueueUse":
+        """An independent copy."""
+        twin = QueueUse(0, self.at)
+        twin.total, twin.floor, twin.past = self.total.copy(), self.floor.copy(), self.past.copy()
+        twin.users = {user: held.copy() for user, held in self.users.items()}
+        return twin
+
+    def widen(self) -> None:
+        """Make room for one more resource."""
+        for column in (self.total, self.floor, self.past, *self.users.values()):
+            column.append(0)
+
+    def advance(self, now: int, half_life: int) -> None:
+        """Book the use since the last time, and forget some of what lies further back."""
+        elapsed = now - self.at
+        if elapsed <= 0:
+            return
+        steps = steps_between(self.at, now, half_life)
+        for r, held in enumerate(self.total):
+            past = decayed(self.past[r], steps) if steps else self.past[r]
+            self.past[r] = past + held * elapsed // SECOND
+        self.at = now
+
+    def add(self, user: str, total: Sequence[int], floor: Sequence[int], sign: int) -> None:
+        """Book seats taken (1) or given back (-1)."""
+        mine = self.users.get(user)
+        if mine is None:
+            mine = self.users[user] = [0] * len(self.total)
+        for r, amount in enumerate(total):
+            self.total[r] += sign * amount
+            mine[r] += sign * amount
+            self.floor[r] += sign * floor[r]
+        if not any(mine):
+            del self.users[user]

@@ -1,0 +1,100 @@
+"""The world at one moment: numbered, read-only, and free to make."""
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .classes import Load, Trait
+from .model import Domain, Job, Node, Queue, Window
+from .topology import Topology
+from .use import QueueUse
+
+T = TypeVar("T", bound=np.generic)
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class View:
+    """What was known at one version of the world. Nothing in it ever changes."""
+
+    __slots__ = (
+        "__weakref__",
+        "at",
+        "begun",
+        "class_free",
+        "class_kind",
+        "class_of",
+        "class_ready",
+        "class_weight",
+        "domain_free",
+        "domains",
+        "draining",
+        "ends",
+        "jobs",
+        "line",
+        "loads",
+        "node_index",
+        "nodes",
+        "number",
+        "queued",
+        "queues",
+        "resources",
+        "seated",
+        "topology",
+        "traits",
+        "use",
+        "versions",
+        "windows",
+    )
+
+    def __init__(self, world: "World") -> None:
+        classes = world.classes
+        self.number = world.version
+        self.at = world.at
+        self.resources: dict[str, int] = world.resources
+        self.topology: Topology = world.topology
+        self.nodes: list[Node | None] = world.nodes
+        self.node_index: dict[str, int] = world.node_index
+        self.versions: NDArray[np.int64] = frozen(world.versions)
+        self.line: NDArray[np.int64] = world.line()
+        self.class_of: NDArray[np.int32] = frozen(classes.of[: len(world.nodes)])
+        self.class_weight: NDArray[np.int64] = frozen(classes.weight[: classes.count])
+        self.class_free: NDArray[np.int64] = frozen(classes.free[:, : classes.count])
+        self.class_kind: NDArray[np.int32] = frozen(classes.kind[: classes.count])
+        self.class_ready: NDArray[np.bool_] = frozen(classes.ready[: classes.count])
+        self.loads: list[Load] = classes.loads
+        self.traits: list[Trait | None] = classes.traits
+        self.jobs: list[Job | None] = world.jobs
+        self.queued: dict[int, None] = world.queued
+        self.seated: dict[int, None] = world.seated
+        self.ends: NDArray[np.int64] = frozen(world.ends)
+        self.begun: NDArray[np.int64] = frozen(world.begun)
+        self.queues: dict[str, Queue] = world.queues
+        self.use: dict[str, QueueUse] = world.use
+        self.windows: dict[str, Window] = world.windows
+        self.domains: dict[int, Domain] = world.domains
+        self.domain_free: dict[int, dict[str, int]] = world.domain_free
+        self.draining: dict[int, int] = world.draining
+
+    def job(self, name: str) -> Job | None:
+        """The gang of that name, or None."""
+        return next((job for job in self.jobs if job is not None and job.gang.name == name), None)
+
+    def held(self, slot: int) -> Job:
+        """The gang in a slot that is known to be taken."""
+        job = self.jobs[slot]
+        assert job is not None
+        return job
+
+    def queue_of(self, job: Job) -> Queue | None:
+        """The queue a gang stands in, if it exists."""
+        return self.queues.get(job.gang.queue)
+
+
+def frozen(array: NDArray[T]) -> NDArray[T]:
+    """The same numbers, but nobody can write to them."""
+    window = array.view()
+    window.flags.writeable = False
+    return window
