@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = str(Path(sys.executable).parent)
+FOLDERS = [name for name in ("src", "tools", "tests", "bench", "examples") if any((ROOT / name).rglob("*.py"))]
 
 CHECKS = {
-    "types": [f"{BIN}/mypy"],
+    "types": [f"{BIN}/mypy", *FOLDERS],
     "style": [f"{BIN}/ruff", "check", "--quiet"],
     "format": [f"{BIN}/ruff", "format", "--check", "--quiet"],
     "layers": [f"{BIN}/lint-imports", "--no-logo"],
