@@ -37,6 +37,7 @@ check: venv-base ## style, types, import layers, links, shape
 	@$(RUN) tools/check.py
 
 test: venv check ## check, then every test
+	@tools/system --quiet
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 $(BENCHES): venv ## figures against their goals; the last line is JSON

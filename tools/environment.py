@@ -91,15 +91,19 @@ def digest(*parts: object) -> str:
 
 
 def build_layer(name: str, folder: Path, below: list[Path], wanted: list[str], constraints: Path) -> None:
-    """Build under another name and rename at the end, so that a layer is there whole or not at all."""
+    """Build under another name and rename at the end, so that a layer is there whole or not at all.
+
+    The other name is different each time: an installer may outlive the build that started it.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_name(f"{folder.name}.lock")):
         if folder.exists():
             return
         say(f"building the {name} layer once for all clones ({COSTS[name]})")
         started = time.monotonic()
-        half_built = folder.with_name(f"{folder.name}.building")
-        shutil.rmtree(half_built, ignore_errors=True)
+        for leftover in folder.parent.glob(f"{folder.name}.building-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        half_built = folder.with_name(f"{folder.name}.building-{os.getpid()}")
         run([sys.executable, "-m", "venv", str(half_built)], hint="Debian and Ubuntu: apt install python3-venv")
         write_paths(half_built, "layers.pth", [layer / SITE for layer in below])
         pip(half_built, "--no-cache-dir", "--constraint", str(constraints), *wanted)
@@ -113,7 +117,7 @@ def link_clone(root: Path, layers: list[Path]) -> None:
     run([sys.executable, "-m", "venv", "--without-pip", str(venv)], hint="is another program using .venv?")
     write_paths(venv, "layers.pth", [layer / SITE for layer in layers])
     for layer in layers:
-        for command in sorted((layer / SITE).parents[2].joinpath("bin").iterdir()):
+        for command in sorted((layer / "bin").iterdir()):
             link_command(command, venv / "bin" / command.name)
     pip(venv, "--no-deps", "--no-build-isolation", "--no-index", "--editable", str(root))
     say(f"ready: .venv over {', '.join(layer.name for layer in layers)}")
