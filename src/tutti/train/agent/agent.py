@@ -1,0 +1,318 @@
+"""The agent: owns the members' socket, the generations, the snapshot memory and the watch over the processes of one run."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tutti.train.agent import lines, roster
+from tutti.train.agent.beats import ENTRIES, Beats, Budget
+from tutti.train.agent.exits import meaning
+from tutti.train.agent.folder import Folder
+from tutti.train.agent.journal import Journal
+from tutti.train.agent.shelf import Entry, Shelf, TooSmall
+from tutti.train.agent.story import Story
+from tutti.train.agent.watch import Watch
+
+
+class Hands(Protocol):
+    """What an agent cannot do itself: start a member, keep the store that groups meet at."""
+
+    def start(self, member: str, index: int, rank: int, world: int, attempt: int) -> int:
+        """Start a member, as a child of this process; its process id."""
+        ...
+
+    def store(self) -> str:
+        """The address of a store that is alive."""
+        ...
+
+
+@dataclass
+class Seat:
+    """A member as the agent sees it: process, connection, heartbeat."""
+
+    name: str
+    index: int
+    watch: Watch
+    line: lines.Lines | None = None
+    silence: Budget = field(default_factory=lambda: Budget(0.25, 2.0))
+    last_beat_ns: int = 0
+    killed_for: str = ""
+
+
+class Agent:
+    """Runs a job: call `turn` until `code` is set. Its `fileno` may sit in another loop."""
+
+    def __init__(self, folder: Folder, plan: roster.Roster, hands: Hands, story: Story) -> None:
+        self.folder = folder
+        self.roster = plan
+        self.hands = hands
+        self.story = story
+        self.shelf = Shelf(folder.slots)
+        self.journal = Journal(folder.journal)
+        self.beats = Beats(folder.beats)
+        self.seats: dict[str, Seat] = {}
+        self.code: int | None = None
+        self.progress: dict[str, Any] = {}
+        self.heard: dict[str, Callable[[Seat, lines.Message], None]] = self._ears()
+        self.started = self._start_number()
+        self.failures = 0
+        self._parked = ""
+        self._selector = selectors.DefaultSelector()
+        self._listener = lines.listen(str(folder.socket))
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._next_look = 0.0
+        self.began = time.monotonic()
+        plan.generation = self._after_restart()
+        plan.store = hands.store()
+
+    def fileno(self) -> int:
+        return self._selector.fileno() if isinstance(self._selector, selectors.EpollSelector) else -1
+
+    def turn(self, wait_s: float = 0.05) -> None:
+        """Hear what happened, then do what follows from it."""
+        for key, _ in self._selector.select(wait_s):
+            key.data()
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + 0.02
+            self._look_at_beats()
+        self._follow_orders()
+
+    def say_all(self, message: lines.Message) -> None:
+        """Tell every active member."""
+        for name in self.roster.generation.members:
+            self.say(name, message)
+
+    def say(self, name: str, message: lines.Message) -> None:
+        seat = self.seats.get(name)
+        if seat and seat.line:
+            seat.line.send(message)
+
+    def resize(self, want: int, members: tuple[str, ...] = ()) -> None:
+        """Change the wanted size; the caller has checked that it is legal."""
+        self.roster.want = want
+        self.roster.unwanted = set(members)
+
+    def end_all(self) -> None:
+        """Kill every member and wait until each is gone."""
+        for seat in list(self.seats.values()):
+            seat.watch.send(signal.SIGKILL)
+        limit = time.monotonic() + 10
+        while self.seats and time.monotonic() < limit:
+            for seat in list(self.seats.values()):
+                self._ended(seat)
+            time.sleep(0.002)
+
+    def close(self) -> None:
+        self.end_all()
+        self._selector.close()
+        self._listener.close()
+        self.journal.close()
+
+    def fence(self, seat: Seat, why: str) -> None:
+        """Make sure a member is out: nothing is announced without it until the kernel says it is dead."""
+        if not seat.killed_for:
+            seat.killed_for = why
+            self.story.tell("fenced", f"{seat.name} {why}; it is killed", member=seat.name, why=why)
+        seat.watch.send(signal.SIGKILL)
+
+    # what members say
+
+    def _ears(self) -> dict[str, Callable[[Seat, lines.Message], None]]:
+        return {
+            "ready": lambda seat, _: self.roster.is_ready(seat.name),
+            "formed": self._heard_formed,
+            "stuck": self._heard_stuck,
+            "progress": self._heard_progress,
+            "slots": self._heard_slots,
+            "story": lambda seat, said: self.story.tell(said["event"], said["text"], **said.get("facts", {})),
+        }
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        line = lines.Lines(connection)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._greet(line))
+
+    def _greet(self, line: lines.Lines) -> None:
+        try:
+            said = line.receive()
+        except lines.BadLine:
+            said, line.is_open = [], False
+        hello = next((message for message in said if message["say"] == "hello"), None)
+        seat = self.seats.get(hello["member"]) if hello else None
+        if seat is None:
+            if hello or not line.is_open:
+                self._hang_up(line)
+            return
+        self._selector.modify(line.socket, selectors.EVENT_READ, lambda: self._listen(seat))
+        seat.line = line
+        self._welcome(seat)
+        self._hear(seat, [message for message in said if message["say"] != "hello"])
+
+    def _welcome(self, seat: Seat) -> None:
+        if self.roster.joined(seat.name):
+            return
+        place = len(self.roster.generation.members)
+        self.say(seat.name, {"say": "standby", "rank": place, "world": place + 1, "store": self.roster.store})
+
+    def _listen(self, seat: Seat) -> None:
+        assert seat.line is not None
+        try:
+            self._hear(seat, seat.line.receive())
+        except lines.BadLine as error:
+            self.fence(seat, f"sent what is not a message ({error})")
+            seat.line.is_open = False
+        if seat.line and not seat.line.is_open:
+            self._hang_up(seat.line)
+            seat.line = None
+
+    def _hear(self, seat: Seat, said: list[lines.Message]) -> None:
+        for message in said:
+            ear = self.heard.get(message["say"])
+            if ear:
+                ear(seat, message)
+
+    def _hang_up(self, line: lines.Lines) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(line.socket)
+        line.close()
+
+    def _heard_formed(self, seat: Seat, said: lines.Message) -> None:
+        self.roster.formed(seat.name, said["generation"])
+        self.roster.committed(said.get("step", -1))
+        if self.roster._is_settled():
+            facts = {key: said[key] for key in ("step", "source", "world") if key in said}
+            text = f"generation {said['generation']} computes with {said.get('world')} members from step {said.get('step', 0)} on"
+            self.story.tell("formed", text, generation=said["generation"], **facts)
+
+    def _heard_stuck(self, seat: Seat, said: lines.Message) -> None:
+        self.roster.stuck(seat.name, said["generation"])
+        self.story.tell("stuck", f"{seat.name} cannot go on: {said['why']}", member=seat.name, generation=said["generation"])
+
+    def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
+        self.roster.committed(said["step"])
+        self.progress = {**said, "member": seat.name}
+
+    def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
+        entry = Entry(seat.name, said["table"], said["data"], said["count"])
+        try:
+            self.shelf.reserve(entry)
+        except (TooSmall, OSError) as error:
+            self.say(seat.name, {"say": "slots", "why": str(error)})
+            return
+        self.say(seat.name, {"say": "slots", "why": ""})
+
+    # what processes do
+
+    def _ended(self, seat: Seat) -> None:
+        code = seat.watch.reap()
+        if code is None:
+            return
+        if seat.line:
+            self._drain(seat)
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(seat.watch)
+        seat.watch.close()
+        del self.seats[seat.name]
+        self.beats.clear(seat.index)
+        self._note_end(seat, code)
+
+    def _drain(self, seat: Seat) -> None:
+        """Its last words count, if they came before its end."""
+        self._listen(seat)
+        if seat.line:
+            self._hang_up(seat.line)
+
+    def _note_end(self, seat: Seat, code: int) -> None:
+        self.roster.gone(seat.name, code)
+        if seat.name in self.roster.lost() and not self.roster.is_finished:
+            self.failures += 1
+            self.story.tell("lost", f"{seat.name} is gone: {meaning(code)}", member=seat.name, code=code)
+        else:
+            self.story.tell("ended", f"{seat.name} ended: {meaning(code)}", member=seat.name, code=code)
+
+    def _look_at_beats(self) -> None:
+        """A member that is silent beyond what was ever harmless, and that the kernel says is stopped, is frozen."""
+        now = time.monotonic_ns()
+        for seat in list(self.seats.values()):
+            beat = self.beats.read(seat.index).beat_ns
+            if not beat:
+                continue
+            if beat != seat.last_beat_ns and seat.last_beat_ns:
+                seat.silence.observe((beat - seat.last_beat_ns) / 1e9)
+            seat.last_beat_ns = beat
+            silent_s = (now - beat) / 1e9
+            if silent_s > seat.silence.allowed_s and seat.watch.is_stopped():
+                self.fence(seat, f"has been frozen for {silent_s:.2f} s")
+
+    # what follows
+
+    def _follow_orders(self) -> None:
+        for order in self.roster.orders():
+            if isinstance(order, roster.Announce):
+                self._announce(order)
+            elif isinstance(order, roster.Spawn):
+                self._spawn(order.count)
+            elif isinstance(order, roster.EndAll):
+                self.story.tell("ending", order.reason)
+                self.end_all()
+            elif isinstance(order, roster.Park):
+                self._park(order.reason)
+            else:
+                self.code = order.code
+                self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
+
+    def _announce(self, order: roster.Announce) -> None:
+        following = order.generation
+        before = set(self.roster.generation.members)
+        self.journal.advance(self.roster.generation.number, following)
+        self.roster.announced(following)
+        self._parked = ""
+        self.story.tell(
+            "generation", f"generation {following.number}: {len(following.members)} members ({following.reason})",
+            generation=following.number, world=len(following.members), reason=following.reason,
+        )  # fmt: skip
+        for name in before | set(following.members):
+            self.say(name, {"say": "generation", **following.to_record()})
+
+    def _spawn(self, count: int) -> None:
+        self._charge(count)
+        for _ in range(count):
+            name = f"m{self.started}"
+            place = sum(member.is_here for member in self.roster.members.values())
+            pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, self.failures)
+            self._seat(name, pid)
+
+    def _charge(self, count: int) -> None:
+        """A replacement costs a restart, a whole new gang costs one; growth is free."""
+        if self.roster.members and not self.seats:
+            self.roster.restarts_left -= 1
+        elif self.roster.lost():
+            self.roster.restarts_left -= count
+
+    def _seat(self, name: str, pid: int) -> None:
+        seat = Seat(name, self.started % ENTRIES, Watch(pid))
+        self.started += 1
+        self.seats[name] = seat
+        self.roster.started(name)
+        self._selector.register(seat.watch, selectors.EVENT_READ, lambda: self._ended(seat))
+
+    def _park(self, reason: str) -> None:
+        if reason != self._parked:
+            self._parked = reason
+            self.story.tell("parked", reason)
+
+    def _start_number(self) -> int:
+        """Names are never used twice in a run, not even over a restart of the agent."""
+        taken = [entry.member for entry in self.shelf.entries()] + list(self.journal.current.members)
+        return 1 + max((int(name[1:]) for name in taken), default=-1)
+
+    def _after_restart(self) -> roster.Generation:
+        """Generations go on counting where a dead agent stopped, but its members are gone."""
+        last = self.journal.current
+        return roster.Generation(last.number, (), "", last.step, last.reason)

@@ -1,0 +1,258 @@
+"""Who is in, who is out, and what the next generation is. Pure: facts go in by name, orders come out of `orders`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Union
+
+from tutti.train.agent.exits import Exit, meaning
+from tutti.train.agent.generation import NOBODY, Generation
+from tutti.train.agent.sizes import SizeRule
+
+
+class Stage(Enum):
+    """Where a member is on its way."""
+
+    STARTING = "starting"
+    JOINING = "joining"
+    BUILDING = "building"
+    READY = "ready"
+    ACTIVE = "active"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+@dataclass
+class Member:
+    """One process of the job, from its start to its end."""
+
+    name: str
+    stage: Stage = Stage.STARTING
+    formed: int = 0
+    stuck_in: int = 0
+    code: int | None = None
+
+    @property
+    def is_here(self) -> bool:
+        return self.stage is not Stage.GONE
+
+
+@dataclass(frozen=True)
+class Spawn:
+    count: int
+
+
+@dataclass(frozen=True)
+class Announce:
+    generation: Generation
+
+
+@dataclass(frozen=True)
+class EndAll:
+    """Kill every member that is left; the reason is for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Park:
+    reason: str
+
+
+@dataclass(frozen=True)
+class Finish:
+    code: int
+    reason: str
+
+
+Order = Union[Spawn, Announce, EndAll, Park, Finish]
+
+
+@dataclass
+class Roster:
+    """The membership of one run."""
+
+    rule: SizeRule
+    want: int
+    restarts_left: int
+    store: str = ""
+    generation: Generation = NOBODY
+    members: dict[str, Member] = field(default_factory=dict)
+    step: int = -1
+    is_finished: bool = False
+    is_leaving: bool = False
+    fatal: Finish | None = None
+    crashes: dict[int, int] = field(default_factory=dict)
+    unwanted: set[str] = field(default_factory=set)
+    first_code: int | None = None
+
+    # facts
+
+    def started(self, name: str) -> None:
+        self.members[name] = Member(name)
+
+    def joined(self, name: str) -> bool:
+        """A member said hello; True when it waits for the first generation, False when it builds beside a running one."""
+        others = [member for member in self.members.values() if member.is_here and member.name != name]
+        is_first = all(member.stage in (Stage.STARTING, Stage.JOINING) for member in others)
+        self.members[name].stage = Stage.JOINING if is_first else Stage.BUILDING
+        return is_first
+
+    def is_ready(self, name: str) -> None:
+        if self.members[name].stage is Stage.BUILDING:
+            self.members[name].stage = Stage.READY
+
+    def formed(self, name: str, number: int) -> None:
+        self.members[name].formed = number
+
+    def stuck(self, name: str, number: int) -> None:
+        self.members[name].stuck_in = number
+
+    def committed(self, step: int) -> None:
+        self.step = max(self.step, step)
+
+    def gone(self, name: str, code: int) -> None:
+        """A member's process has ended, for certain."""
+        member = self.members[name]
+        was, member.stage, member.code = member.stage, Stage.GONE, code
+        self.unwanted.discard(name)
+        if code == Exit.FINISHED and was is not Stage.LEAVING:
+            self.is_finished = True
+        elif code == Exit.NO_RETRY:
+            self.fatal = self.fatal or Finish(code, f"{name} said that another attempt would fail in the same way")
+        elif code in (Exit.PREEMPTED, Exit.RELEASED) or was is Stage.LEAVING:
+            return
+        else:
+            self._crashed(name, code)
+
+    def _crashed(self, name: str, code: int) -> None:
+        self.first_code = self.first_code if self.first_code is not None else code
+        if code <= 0 or self.is_finished:
+            return
+        seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
+        if seen > 1 and self.generation.number:
+            self.fatal = self.fatal or Finish(code, f"two members crashed after step {self.step}, the last {name}: the loop itself fails there")
+
+    # orders
+
+    def orders(self) -> list[Order]:
+        """What to do now. Asking again without new facts gives the same answer."""
+        here = [member for member in self.members.values() if member.is_here]
+        if self.fatal:
+            return [EndAll(self.fatal.reason)] if here else [self.fatal]
+        if not here:
+            return self._nobody_left()
+        if self._is_plain_and_broken(here):
+            return [EndAll("a member was lost and the others never joined: all start again")]
+        following = self._following()
+        if following is not None:
+            return [Announce(following), *self._spawns(here)]
+        return [*self._parked(), *self._spawns(here)]
+
+    def announced(self, generation: Generation) -> None:
+        """A generation is in the journal: its members are active, those of the one before it that are not in it leave."""
+        for name in self.generation.members:
+            member = self.members.get(name)
+            if member and member.is_here and name not in generation.members:
+                member.stage = Stage.LEAVING
+        for name in generation.members:
+            self.members[name].stage = Stage.ACTIVE
+        self.generation = generation
+
+    def lost(self) -> list[str]:
+        """Members of the current generation that ended without being asked to."""
+        members = (self.members[name] for name in self.generation.members if name in self.members)
+        return [member.name for member in members if not member.is_here and member.code != Exit.FINISHED]
+
+    def _nobody_left(self) -> list[Order]:
+        if self.is_finished:
+            return [Finish(Exit.FINISHED, "finished")]
+        if self.is_leaving:
+            return [Finish(Exit.PREEMPTED, "left, with its state kept")]
+        if self.members and self.restarts_left <= 0:
+            code = self.first_code or Exit.CRASHED
+            return [Finish(code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left")]
+        return [Spawn(self.want)]
+
+    def _is_plain_and_broken(self, here: list[Member]) -> bool:
+        """Members that never join cannot go on without the one that was lost."""
+        never_joined = all(member.stage is Stage.STARTING for member in here)
+        failed = any(not member.is_here and member.code != Exit.FINISHED for member in self.members.values())
+        return self.generation.number == 0 and never_joined and failed and len(here) < self.want and not self._first_start()
+
+    def _first_start(self) -> bool:
+        return len(self.members) < self.want
+
+    def _following(self) -> Generation | None:
+        """The generation that should replace the current one, if any should."""
+        if self.is_finished and not self._broken():
+            return None
+        chosen = self._chosen()
+        if not chosen or (tuple(chosen) == self.generation.members and not self._broken()):
+            return None
+        if self.generation.number and not (self._broken() or self._is_settled()):
+            return None
+        return Generation(self.generation.number + 1, tuple(chosen), self.store, self.step, self._why(chosen))
+
+    def _chosen(self) -> list[str]:
+        """Survivors keep their order; those that wait come behind them; never an illegal size."""
+        kept = [name for name in self.generation.members if self._stays(name)]
+        entering = Stage.READY if kept or self._any(Stage.READY) else Stage.JOINING
+        fresh = [member.name for member in self.members.values() if member.stage is entering]
+        if entering is Stage.JOINING and not self._is_whole(fresh):
+            return []
+        size = self.rule.at_most(min(self.want, len(kept) + len(fresh)))
+        if self.is_finished:
+            return kept
+        return (kept + fresh)[:size] if size else []
+
+    def _is_whole(self, fresh: list[str]) -> bool:
+        """All or nothing: a first generation waits for everyone, or for as many as can still come."""
+        coming = sum(member.stage is Stage.STARTING for member in self.members.values())
+        return len(fresh) >= self.want or (coming == 0 and self.restarts_left <= 0)
+
+    def _stays(self, name: str) -> bool:
+        return name in self.members and self.members[name].is_here and name not in self.unwanted
+
+    def _any(self, stage: Stage) -> bool:
+        return any(member.stage is stage for member in self.members.values())
+
+    def _broken(self) -> bool:
+        """Whether the current generation cannot go on: someone was lost, or everyone left in it is stuck."""
+        if not self.generation.number:
+            return False
+        left = [self.members[name] for name in self.generation.members if self.members[name].is_here]
+        stuck = [member for member in left if member.stuck_in == self.generation.number]
+        if self.is_finished:
+            return bool(left) and len(stuck) == len(left)
+        return bool(left) and (bool(self.lost()) or len(stuck) == len(left))
+
+    def _is_settled(self) -> bool:
+        """A planned change waits until the one before it is complete."""
+        return all(self.members[name].formed == self.generation.number for name in self.generation.members)
+
+    def _why(self, chosen: list[str]) -> str:
+        lost = self.lost()
+        if lost:
+            return f"lost {', '.join(lost)}"
+        if not self.generation.number:
+            return "start"
+        before, now = len(self.generation.members), len(chosen)
+        return "formed again" if before == now else f"{'grow' if now > before else 'shrink'} from {before} to {now}"
+
+    def _spawns(self, here: list[Member]) -> list[Order]:
+        if self.is_finished or self.is_leaving:
+            return []
+        staying = sum(member.stage is not Stage.LEAVING and member.name not in self.unwanted for member in here)
+        missing = self.want - staying
+        if self.generation.number == 0 and self._first_start():
+            return [Spawn(missing)] if missing > 0 else []
+        missing = min(missing, self.restarts_left)
+        return [Spawn(missing)] if missing > 0 else []
+
+    def _parked(self) -> list[Order]:
+        if not self._broken() or self.is_finished or self._following() is not None:
+            return []
+        alive = sum(self._stays(name) for name in self.generation.members)
+        return [Park(f"{alive} members are left and {self.rule.least} is the least: the state stays in memory until more come")]

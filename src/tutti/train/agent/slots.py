@@ -1,0 +1,162 @@
+"""Snapshot memory: slots that outlive the process that filled them.
+
+A slot is a file in memory with a header, a table that says what is in it, and the bytes. It is sealed last, so a slot that is not sealed
+is not a snapshot; and it is locked while it is read or written, so a slot being read is never overwritten. The locks are the kernel's
+and die with their holder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MAGIC = b"TUTTIS01"
+HEADER = struct.Struct("<8sIIqqQQ32sQQ")
+PAGE = 4096
+WRITING, SEALED = 1, 2
+
+
+class Busy(Exception):
+    """The slot is being read or written by somebody else."""
+
+
+class NotSealed(Exception):
+    """The slot holds no whole snapshot."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a sealed slot says about itself."""
+
+    generation: int
+    step: int
+    layout: str
+    data_bytes: int
+    table_bytes: int
+    digest: int = 0
+    is_digested: bool = False
+
+
+class Slot:
+    """One slot file, opened by one process."""
+
+    def __init__(self, path: Path, table_capacity: int) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._size = os.fstat(self._file).st_size
+        self._data_at = PAGE + round_up(table_capacity)
+        self.memory = mmap.mmap(self._file, self._size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+
+    @property
+    def capacity(self) -> int:
+        return self._size - self._data_at
+
+    @property
+    def data(self) -> memoryview:
+        return memoryview(self.memory)[self._data_at :]
+
+    def label(self) -> Label | None:
+        """What the slot holds, or None when it is not sealed."""
+        magic, state, has_digest, generation, step, table, data, layout, digest, _ = HEADER.unpack_from(self.memory)
+        if magic != MAGIC or state != SEALED:
+            return None
+        text = layout.rstrip(b"\0").decode()
+        return Label(generation, step, text, data, table, digest, bool(has_digest))
+
+    def table(self) -> dict[str, Any]:
+        """The table of a sealed slot."""
+        label = self.label()
+        if label is None:
+            raise NotSealed(f"{self.path.name} holds no whole snapshot")
+        table: dict[str, Any] = json.loads(self.memory[PAGE : PAGE + label.table_bytes])
+        return table
+
+    @contextmanager
+    def writing(self, label: Label, table: bytes) -> Iterator[memoryview]:
+        """The bytes to fill; sealed when the block ends well, left unsealed when it does not."""
+        self._check_room(label, table)
+        with self._locked(fcntl.LOCK_EX):
+            self._write_header(label, WRITING)
+            self.memory[PAGE : PAGE + len(table)] = table
+            yield self.data
+            self._write_header(label, SEALED)
+
+    @contextmanager
+    def reading(self) -> Iterator[Label]:
+        """Pin a sealed slot: nobody overwrites it until the block ends."""
+        with self._locked(fcntl.LOCK_SH):
+            label = self.label()
+            if label is None:
+                raise NotSealed(f"{self.path.name} holds no whole snapshot")
+            yield label
+
+    def note_digest(self, label: Label) -> None:
+        """Write down the checksum of the bytes of a pinned slot."""
+        digest = zlib.crc32(self.data[: label.data_bytes])
+        seen = Label(label.generation, label.step, label.layout, label.data_bytes, label.table_bytes, digest, True)
+        self._write_header(seen, SEALED)
+
+    def is_intact(self, label: Label) -> bool:
+        """Whether the bytes still are what their checksum says; true when none was taken yet."""
+        return not label.is_digested or zlib.crc32(self.data[: label.data_bytes]) == label.digest
+
+    def close(self) -> None:
+        """Close the file; the mapping goes when the last view of it does."""
+        os.close(self._file)
+
+    def _check_room(self, label: Label, table: bytes) -> None:
+        if label.data_bytes > self.capacity or len(table) > self._data_at - PAGE:
+            raise ValueError(
+                f"a snapshot of {label.data_bytes} bytes and a table of {len(table)} do not fit a slot of "
+                f"{self.capacity} and {self._data_at - PAGE}: the state grew after protect()"
+            )
+
+    def _write_header(self, label: Label, state: int) -> None:
+        HEADER.pack_into(
+            self.memory, 0, MAGIC, state, int(label.is_digested), label.generation, label.step,
+            label.table_bytes, label.data_bytes, label.layout.encode(), label.digest, 0,
+        )  # fmt: skip
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        # A lock belongs to an open file, not to a process: each use opens its own, or two uses in one process would share it.
+        holder = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(holder, how | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(holder)
+            raise Busy(f"{self.path.name} is in use") from error
+        try:
+            yield
+        finally:
+            os.close(holder)
+
+
+def create(path: Path, table_capacity: int, data_capacity: int) -> None:
+    """Make a slot file with its memory really reserved: a full machine fails here, not in the middle of a snapshot."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(file, 0, PAGE + round_up(table_capacity) + round_up(max(1, data_capacity)))
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(file)
+
+
+def slot_bytes(table_capacity: int, data_capacity: int) -> int:
+    """Memory that one slot takes."""
+    return PAGE + round_up(table_capacity) + round_up(max(1, data_capacity))
+
+
+def round_up(size: int) -> int:
+    return -(-size // PAGE) * PAGE

@@ -1,0 +1,78 @@
+"""Watching a process by a handle that can never mean another one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+
+class Watch:
+    """A process as a pidfd: readable when it has ended, and safe to signal."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._fd = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def send(self, number: int) -> bool:
+        """Signal the process; False when it has already ended."""
+        try:
+            signal.pidfd_send_signal(self._fd, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def reap(self) -> int | None:
+        """The exit code of an ended child (negative: a signal); None while it runs."""
+        try:
+            result = os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            return None if self.is_running() else -signal.SIGKILL
+        if result is None:
+            return None
+        return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+
+    def is_running(self) -> bool:
+        try:
+            signal.pidfd_send_signal(self._fd, 0)
+        except ProcessLookupError:
+            return False
+        return state_of(self.pid) not in ("Z", "X", "")
+
+    def is_stopped(self) -> bool:
+        """Whether it was frozen by a signal or a debugger."""
+        return state_of(self.pid) in ("T", "t")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def state_of(pid: int) -> str:
+    """The kernel's one letter for what a process does; empty when there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def started_at(pid: int) -> str:
+    """When a process started, in the kernel's ticks: with the boot id, a name that is never reused."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def identity(pid: int) -> str:
+    """A process named so that no later process is mistaken for it."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{pid}/{started_at(pid)}"
+
+
+def is_alive(name: str) -> bool:
+    """Whether the process of that identity still runs."""
+    pid = int(name.split("/")[1])
+    return state_of(pid) not in ("", "Z", "X") and identity(pid) == name

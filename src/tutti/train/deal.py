@@ -1,0 +1,83 @@
+"""Who reads what in a step. The samples of a step never depend on the number of members; only their dealing does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tutti.train.errors import DataChanged
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A microbatch: positions of the epoch's order, and its place among the step's logical ranks."""
+
+    start: int
+    stop: int
+    logical: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Deal:
+    """One step: which positions it consumes, and the pieces of each rank."""
+
+    start: int
+    stop: int
+    pieces: tuple[tuple[Piece, ...], ...]
+
+    @property
+    def total(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def has_idle(self) -> bool:
+        return any(not pieces for pieces in self.pieces)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether every rank has exactly one piece."""
+        return all(len(pieces) == 1 for pieces in self.pieces)
+
+    def share(self, rank: int) -> int:
+        """Samples of one rank."""
+        return sum(piece.size for piece in self.pieces[rank])
+
+
+def step_window(cursor: int, length: int, global_batch: int) -> tuple[int, int]:
+    """The positions of the step that begins at the cursor; the last step of an epoch may be short, and is never padded."""
+    return cursor, min(length, cursor + global_batch)
+
+
+def deal_fast(start: int, stop: int, world: int, most: int = 0) -> Deal:
+    """Even shares, the first ones larger by one where it does not divide; split into microbatches of at most `most`."""
+    edges = [start + (stop - start) * rank // world for rank in range(world + 1)]
+    pieces = tuple(_cut(begin, end, most or max(1, end - begin)) for begin, end in zip(edges, edges[1:], strict=False))
+    return Deal(start, stop, pieces)
+
+
+def deal_ordered(start: int, stop: int, world: int, logical: int) -> Deal:
+    """Whole microbatches, cut the same way for every world: each rank takes a run of neighbouring logical ranks."""
+    edges = [start + (stop - start) * number // logical for number in range(logical + 1)]
+    cut = [Piece(begin, end, number) for number, (begin, end) in enumerate(zip(edges, edges[1:], strict=False)) if end > begin]
+    owners = [len(cut) * rank // world for rank in range(world + 1)]
+    return Deal(start, stop, tuple(tuple(cut[begin:end]) for begin, end in zip(owners, owners[1:], strict=False)))
+
+
+def check_batch(global_batch: int, length: int, world: int) -> None:
+    """Refuse a batch that nobody could deal."""
+    if global_batch < 1:
+        raise DataChanged(f"global_batch is {global_batch}: a step needs at least one sample")
+    if length < 1:
+        raise DataChanged("the dataset is empty: there is nothing to train on")
+    if world > global_batch:
+        raise DataChanged(
+            f"{world} members cannot share a global batch of {global_batch}: legal sizes are 1 to {global_batch}; "
+            f"use fewer members or a larger batch"
+        )
+
+
+def _cut(begin: int, end: int, most: int) -> tuple[Piece, ...]:
+    return tuple(Piece(at, min(end, at + most), number) for number, at in enumerate(range(begin, end, most)))

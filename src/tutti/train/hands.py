@@ -1,0 +1,165 @@
+"""How the launcher starts members and the store: forked from a zygote, or run as written when they are not Python."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutti.train.agent import lines
+from tutti.train.agent.folder import Folder
+from tutti.train.agent.watch import Watch
+
+PR_SET_CHILD_SUBREAPER = 36
+WARM_S = 120.0
+STORE_S = 30.0
+
+
+class CannotStart(Exception):
+    """A member or the store could not be started."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a member runs: a Python program (argv without the interpreter) or any other."""
+
+    argv: tuple[str, ...]
+    is_python: bool
+    interpreter: str = sys.executable
+
+
+def read_command(words: list[str]) -> Command:
+    """`python loop.py`, `loop.py`, `-m package.loop`, or anything that can be executed."""
+    first = Path(words[0]).name
+    if first.startswith("python") and len(words) > 1 and (words[1] == "-m" or not words[1].startswith("-")):
+        interpreter = sys.executable if words[0] in ("python", "python3") else words[0]
+        return Command(tuple(words[1:]), is_python=True, interpreter=interpreter)
+    if first.endswith(".py") or words[0] == "-m":
+        return Command(tuple(words), is_python=True)
+    return Command(tuple(words), is_python=False)
+
+
+class Hands:
+    """Starts processes as children of this one, which adopts the orphans of the zygote."""
+
+    def __init__(self, command: Command, folder: Folder, run: str) -> None:
+        adopt_orphans()
+        self.command = command
+        self.folder = folder
+        self.run = run
+        self._store: Watch | None = None
+        self._address = ""
+        ours, theirs = socket.socketpair()
+        program = [command.interpreter if command.is_python else sys.executable, "-m", "tutti.train.zygote", str(theirs.fileno())]
+        self._zygote = subprocess.Popen(program, pass_fds=[theirs.fileno()], env=with_path(os.environ), start_new_session=True)  # noqa: S603
+        theirs.close()
+        self._line = lines.Lines(ours)
+        self._await("warm")
+
+    def store(self) -> str:
+        """The store's address; a new one when the last was lost."""
+        if self._store is None or not self._store.is_running():
+            self._start_store()
+        return self._address
+
+    def store_watch(self) -> Watch:
+        assert self._store is not None
+        return self._store
+
+    def start(self, member: str, index: int, rank: int, world: int, attempt: int) -> int:
+        """Start one member."""
+        env = self._environment(member, index, rank, world, attempt)
+        if self.command.is_python:
+            return self._fork("member", env, list(self.command.argv))
+        process = subprocess.Popen(self.command.argv, env=env, start_new_session=True)  # noqa: S603
+        process.returncode = 0
+        return process.pid
+
+    def close(self) -> None:
+        """End the store and the zygote, and wait for both."""
+        if self._store:
+            self._store.send(signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PIDFD, self._store.fileno(), os.WEXITED)
+        self._line.close()
+        try:
+            self._zygote.wait(5)
+        except subprocess.TimeoutExpired:
+            self._zygote.kill()
+            self._zygote.wait()
+
+    def _start_store(self) -> None:
+        reader, writer = os.pipe()
+        # The zygote has no copy of our pipe: the store opens it through our own entry in /proc, while we hold it open.
+        reply = f"/proc/{os.getpid()}/fd/{writer}"
+        try:
+            pid = self._fork("store", {**with_path(os.environ), "TUTTI_TRAIN_REPLY": reply, "TUTTI_TRAIN_PARENT": str(os.getpid())}, [])
+            port = os.read(reader, 32) if select.select([reader], [], [], STORE_S)[0] else b""
+        finally:
+            os.close(reader)
+            os.close(writer)
+        if not port:
+            raise CannotStart("the store did not say where it listens: see the lines above")
+        self._store = Watch(pid)
+        self._address = f"127.0.0.1:{int(port)}"
+
+    def _fork(self, what: str, env: Mapping[str, str], argv: list[str]) -> int:
+        sent = self._line.send({"say": "fork", "what": what, "env": dict(env), "argv": argv, "cwd": str(Path.cwd())})
+        if not sent:
+            raise CannotStart("the zygote is gone")
+        return int(self._await("forked")["pid"])
+
+    def _await(self, word: str) -> lines.Message:
+        for message in self._line.receive(WARM_S):
+            if message["say"] == word:
+                return message
+        raise CannotStart(f"the process that members are forked from did not answer ({word}): can {sys.executable} import torch?")
+
+    def _environment(self, member: str, index: int, rank: int, world: int, attempt: int) -> dict[str, str]:
+        host, port = self.store().split(":")
+        return {
+            **with_path(os.environ),
+            **torchrun_variables(rank, world, attempt, self.run),
+            "MASTER_ADDR": host,
+            "MASTER_PORT": port,
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+            "TUTTI_TRAIN_AGENT": str(self.folder.path),
+            "TUTTI_TRAIN_MEMBER": member,
+            "TUTTI_TRAIN_INDEX": str(index),
+            "TUTTI_TRAIN_PARENT": str(os.getpid()),
+        }
+
+
+def torchrun_variables(rank: int, world: int, attempt: int, run: str) -> dict[str, str]:
+    """What torchrun would have set: the store at the master's address is ours, so it is named as the agent's."""
+    one_node = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "default"}
+    ranks = {name: str(rank) for name in ("RANK", "LOCAL_RANK", "ROLE_RANK")}
+    sizes = {name: str(world) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE")}
+    elastic = {
+        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_RUN_ID": run,
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    return {**one_node, **ranks, **sizes, **elastic}
+
+
+def with_path(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment with this copy of the library on the path, so that a job needs no installation."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [here, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**env, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of its descendants' orphans."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise CannotStart(f"the kernel refused to let this process adopt orphans (error {ctypes.get_errno()})")

@@ -1,0 +1,139 @@
+"""A process group that holds failures until the commit.
+
+A collective that fails inside a step would throw through the user's loop. Here it is remembered instead, the connections are dropped at
+once (so that no peer waits for us), every later collective of the step does nothing, and the commit that ends the step finds the failure and
+throws the step away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import ProcessGroupGloo, Work
+from torch.futures import Future
+
+BACKEND = "tutti"
+
+
+class HeldWork(Work):  # type: ignore[misc]
+    """A collective under way whose failure is noted and not thrown."""
+
+    def __init__(self, group: HoldingGroup, work: Any, result: Any) -> None:
+        super().__init__()
+        self._group = group
+        self._work = work
+        self._result = result
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        work, self._work = self._work, None
+        if work is not None:
+            self._group.attempt(lambda: work.wait(timeout) if timeout else work.wait())
+        return True
+
+    def is_completed(self) -> bool:
+        return self._work is None or bool(self._work.is_completed())
+
+    def is_success(self) -> bool:
+        return True
+
+    def get_future(self) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.wait()
+        future.set_result(self._result)
+        return future
+
+    def result(self) -> Any:
+        return self._result
+
+
+class HoldingGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """gloo with held failures."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self.failure = ""
+        self.is_holding = True
+        self._named = ["", ""]
+        self._inner: Any = ProcessGroupGloo(store, rank, size, timeout)
+
+    def attempt(self, action: Callable[[], Any]) -> Any:
+        """Do something with the group; a failure is noted, and the connections closed."""
+        if self.failure:
+            return None
+        try:
+            return action()
+        except RuntimeError as error:
+            if not self.is_holding:
+                raise
+            message = str(error)
+        # Outside the handler: inside it the traceback keeps the connections alive, and the peers would wait for them.
+        self.fail(message)
+        return None
+
+    def fail(self, message: str) -> None:
+        """Give the group up."""
+        self.failure = self.failure or message or "failed"
+        self._inner = None
+
+    def run(self, name: str, result: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> HeldWork:
+        """One collective, by the name gloo gives it."""
+        work = self.attempt(lambda: getattr(self._inner, name)(*arguments, **named))
+        return HeldWork(self, work, result)
+
+    def be_patient(self, timeout: timedelta) -> None:
+        """How long a collective may take from now on."""
+        self._inner._set_default_timeout(timeout)
+
+    def getBackendName(self) -> str:  # noqa: N802 - torch's name
+        return BACKEND
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        self._named[0] = name
+
+    def getGroupName(self) -> str:  # noqa: N802
+        return self._named[0]
+
+    def setGroupDesc(self, text: str) -> None:  # noqa: N802
+        self._named[1] = text
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        return self._named[1]
+
+    @property
+    def group_name(self) -> str:
+        return self._named[0]
+
+    def shutdown(self) -> None:
+        self._inner = None
+
+    def abort(self) -> None:
+        self._inner = None
+
+
+COLLECTIVES = (
+    "_allgather_base", "_reduce_scatter_base", "all_gather_single", "all_to_all_single", "allgather",
+    "allgather_coalesced", "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall",
+    "alltoall_base", "barrier", "broadcast", "gather", "recv", "reduce", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor_coalesced", "scatter", "send",
+)  # fmt: skip
+
+
+def _collective(name: str) -> Callable[..., HeldWork]:
+    def call(self: HoldingGroup, *arguments: Any, **named: Any) -> HeldWork:
+        return self.run(name, arguments[0] if arguments else [], arguments, named)
+
+    call.__name__ = name
+    return call
+
+
+for _name in COLLECTIVES:
+    setattr(HoldingGroup, _name, _collective(_name))
+
+
+def register() -> None:
+    """Make the backend known to torch, once."""
+    if BACKEND.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(BACKEND, HoldingGroup, devices=["cpu"])

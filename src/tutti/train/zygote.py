@@ -1,0 +1,144 @@
+"""A process with torch already imported, from which members are forked in milliseconds.
+
+It answers one request at a time on a socket inherited from the launcher. It must never touch a device: a member is forked before any CUDA
+call, or it could not use the device at all. Members are handed to the launcher (which adopts orphans), so the zygote may end at any time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import runpy
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from tutti.train.agent import lines
+
+PR_SET_PDEATHSIG = 1
+
+Child = Callable[[], int]
+
+
+def main() -> int:
+    """Import torch, say so, then fork what is asked for."""
+    import torch  # noqa: PLC0415 - here, once, for all members
+    import torch.distributed  # noqa: PLC0415
+
+    line = lines.Lines(socket.socket(fileno=int(sys.argv[1])))
+    gc.freeze()
+    line.send({"say": "warm", "torch": torch.__version__})
+    child = serve(line)
+    return child() if child else 0
+
+
+def serve(line: lines.Lines) -> Child | None:
+    """Fork on request until the launcher is gone; in a fork, returns what the fork is to do."""
+    while line.is_open:
+        for request in line.receive(wait_s=None):
+            pid, child = fork_orphan(request)
+            if child:
+                line.socket.close()
+                return child
+            line.send({"say": "forked", "pid": pid})
+    return None
+
+
+def fork_orphan(request: lines.Message) -> tuple[int, Child | None]:
+    """Fork twice, so that the member is the launcher's child and not ours."""
+    reader, writer = os.pipe()
+    first = os.fork()
+    if first == 0:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            os.close(writer)
+            return 0, lambda: become(request)
+        os.write(writer, str(pid).encode())
+        os._exit(0)
+    os.close(writer)
+    pid = int(os.read(reader, 32))
+    os.close(reader)
+    os.waitpid(first, 0)
+    return pid, None
+
+
+def become(request: lines.Message) -> int:
+    """In the fork: take over the member's environment and do its work."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    end_with_parent(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGTERM)
+    if request["what"] == "store":
+        return keep_store(os.environ["TUTTI_TRAIN_REPLY"])
+    limit_threads()
+    return run_python(request["argv"])
+
+
+def end_with_parent(parent: int, number: int) -> None:
+    """Ask the kernel for a signal when the launcher dies; 0 takes it back."""
+    # Until the process between us has ended it is our parent, and its end would be taken for the launcher's.
+    while number and os.getppid() != parent:
+        time.sleep(0.0005)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def limit_threads() -> None:
+    import torch  # noqa: PLC0415
+
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit():
+        torch.set_num_threads(int(threads))
+
+
+def run_python(argv: list[str]) -> int:
+    """Run a script or a module as if it were the program itself."""
+    sys.argv = argv[1:] if argv[0] == "-m" else argv
+    try:
+        if argv[0] == "-m":
+            sys.path.insert(0, os.getcwd())
+            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, os.path.dirname(os.path.abspath(argv[0])))
+            runpy.run_path(argv[0], run_name="__main__")
+    except SystemExit as end:
+        return exit_code(end.code)
+    except KeyboardInterrupt:
+        return 130
+    except BaseException:  # noqa: BLE001 - the interpreter's own last resort, done here
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def exit_code(code: Any) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code
+    print(code, file=sys.stderr)  # noqa: T201 - what the interpreter does with sys.exit("text")
+    return 1
+
+
+def keep_store(reply: str) -> int:
+    """Be the store that groups meet at, and say where; ends with the launcher."""
+    import torch.distributed as dist  # noqa: PLC0415
+
+    store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    with open(reply, "wb") as answer:
+        answer.write(str(store.port).encode())
+    signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
