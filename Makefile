@@ -12,7 +12,7 @@ WORKERS ?= 2
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train
 
-.PHONY: help venv venv-base demo test check bench $(BENCHES) soak validate system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) soak validate system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -39,6 +39,10 @@ check: venv-base ## style, types, import layers, links, shape
 test: venv check ## check, then every test
 	@tools/system --quiet
 	@$(RUN) -m pytest -q -n $(WORKERS)
+
+coverage: venv ## which lines no test reaches
+	@$(RUN) -m coverage run -m pytest -q $(ARGS)
+	@$(RUN) -m coverage report --skip-covered --show-missing
 
 $(BENCHES): venv ## figures against their goals; the last line is JSON
 	@$(call script,bench/$(patsubst bench-%,%,$@).py)
