@@ -13,7 +13,7 @@ import numpy as np
 
 from .estimate import leading_role, rate
 from .estimate import sizes as asked_sizes
-from .model import MOST_MEMBERS, Job, Role, SizeRule, Speed
+from .model import MOST_AMOUNT, MOST_MEMBERS, Job, Role, SizeRule, Speed
 
 SHOWN = 8
 """How many entries of a long list a sentence repeats."""
@@ -126,7 +126,9 @@ def _broken(rule: SizeRule, size: int) -> Iterable[str]:
         yield f"{size:,} is not one of the listed sizes ({_some(rule.sizes)})"
     if size * rule.member_bytes < rule.state_bytes:
         yield _too_little_memory(rule, size)
-    if rule.batch > 0 and rule.batch % size:
+    if rule.batch > MOST_AMOUNT:
+        yield f"a global batch of {rule.batch:,} is larger than can be counted"
+    elif rule.batch > 0 and rule.batch % size:
         yield f"a global batch of {rule.batch:,} does not divide evenly over {size:,} members"
 
 
@@ -152,7 +154,7 @@ def _listed(rule: SizeRule) -> tuple[int, ...] | None:
     elif rule.power_of_two:
         few = POWERS
     elif rule.batch > 0:
-        few = _divisors(rule.batch)
+        few = _divisors(rule.batch) if rule.batch <= MOST_AMOUNT else ()
     else:
         return None
     return tuple(size for size in few if legal(rule, size))
