@@ -46,22 +46,28 @@ class Classes:
         self.loads: list[Load] = []
         self.traits: list[Trait | None] = []
         self.count = 0
+        self.entry_class: NDArray[np.int32] = np.full(64, -1, np.int32)
+        """Every (class, gang) pair once, in no order: the class (-1 where nothing is), the gang, the amounts held."""
+        self.entry_slot: NDArray[np.int32] = np.zeros(64, np.int32)
+        self.entry_amount: NDArray[np.int64] = np.zeros((0, 64), np.int64)
+        self.entries = 0
+        self._block: list[tuple[int, int]] = []
+        self._dead = 0
         self._by_key: dict[tuple[object, ...], int] = {}
         self._spare: list[int] = []
-
-    def shared(self) -> tuple[object, ...]:
-        """The parts a view looks at."""
-        return self.of, self.weight, self.free, self.kind, self.ready, self.loads, self.traits
 
     def detach(self) -> None:
         """Leave the present arrays to whoever is looking at them and go on with copies."""
         self.of, self.weight, self.free = self.of.copy(), self.weight.copy(), self.free.copy()
         self.kind, self.ready = self.kind.copy(), self.ready.copy()
         self.loads, self.traits = self.loads.copy(), self.traits.copy()
+        self.entry_class, self.entry_slot = self.entry_class.copy(), self.entry_slot.copy()
+        self.entry_amount = self.entry_amount.copy()
 
     def add_resource(self) -> None:
         """Make a row for one more resource, of which nobody has any yet."""
         self.free = np.vstack([self.free, np.zeros((1, self.free.shape[1]), np.int64)])
+        self.entry_amount = np.vstack([self.entry_amount, np.zeros((1, self.entry_amount.shape[1]), np.int64)])
 
     def place(self, node: int, trait: Trait, load: Load, free: Sequence[int]) -> None:
         """Put a node, new or changed, into the class it belongs to."""
@@ -72,6 +78,8 @@ class Classes:
         if new is None:
             new = self._born(trait, load)
             self.free[:, new] = free
+            if old >= 0:
+                self._inherit(new, old)
         self.of[node] = new
         self.weight[new] += 1
         if old >= 0:
@@ -107,8 +115,10 @@ class Classes:
         )
         targets = [self._next(int(pair >> 32), slot, role, sign * int(pair & 0xFFFFFFFF), ask) for pair in pairs]
         self.of[where] = np.array(targets, np.int32)[inverse]
-        for pair, target, size in zip(pairs, targets, sizes, strict=True):
+        # All arrive before anybody leaves: a class that is left may be where others arrive.
+        for target, size in zip(targets, sizes, strict=True):
             self.weight[target] += size
+        for pair, size in zip(pairs, sizes, strict=True):
             self._leave(int(pair >> 32), int(size))
 
     def _next(self, old: int, slot: int, role: int, change: int, ask: Sequence[int]) -> int:
@@ -121,7 +131,63 @@ class Classes:
             free = self.free
             for r, amount in enumerate(ask):
                 free[r, new] = free[r, old] - change * amount
+            start = self._inherit(new, old)
+            self._book(new, start, slot, change, ask)
         return new
+
+    def _inherit(self, new: int, old: int) -> int:
+        """Give a new class the entries of the one it comes from."""
+        begin, length = self._block[old]
+        start = self.entries
+        end = start + length
+        self._room_for(end + 1)
+        self.entry_class[start:end] = new
+        self.entry_slot[start:end] = self.entry_slot[begin : begin + length]
+        self.entry_amount[:, start:end] = self.entry_amount[:, begin : begin + length]
+        self.entries = end
+        self._block[new] = (start, length)
+        return start
+
+    def _book(self, new: int, start: int, slot: int, change: int, ask: Sequence[int]) -> None:
+        """Add (or take away) a gang's members in the entries of a class that was just made."""
+        length = self._block[new][1]
+        held = self.entry_slot[start : start + length].tolist()
+        at = start + (held.index(slot) if slot in held else length)
+        if at == start + length:
+            self.entry_class[at], self.entry_slot[at] = new, slot
+            self.entry_amount[:, at] = 0
+            self._block[new] = (start, length + 1)
+            self.entries += 1
+        for r, amount in enumerate(ask):
+            self.entry_amount[r, at] += change * amount
+        if not any(s == slot for s, _, _ in self.loads[new]):
+            last = start + self._block[new][1] - 1
+            self.entry_slot[at] = self.entry_slot[last]
+            self.entry_amount[:, at] = self.entry_amount[:, last]
+            self.entry_class[last] = -1
+            self.entries = last
+            self._block[new] = (start, last - start)
+
+    def _room_for(self, entries: int) -> None:
+        more = len(self.entry_class)
+        if entries > more:
+            self.entry_class = np.concatenate([self.entry_class, np.full(more, -1, np.int32)])
+            self.entry_slot = np.concatenate([self.entry_slot, np.zeros(more, np.int32)])
+            self.entry_amount = np.hstack([self.entry_amount, np.zeros((len(self.entry_amount), more), np.int64)])
+
+    def _compact(self) -> None:
+        """Close the holes that classes left behind."""
+        keep = np.flatnonzero(self.entry_class[: self.entries] >= 0)
+        keep = keep[np.argsort(self.entry_class[keep], kind="stable")]
+        owners = self.entry_class[keep]
+        starts = np.searchsorted(owners, np.arange(self.count))
+        lengths = np.searchsorted(owners, np.arange(self.count), side="right") - starts
+        self._block = list(zip(starts.tolist(), lengths.tolist(), strict=True))
+        self.entries, self._dead = len(keep), 0
+        self.entry_slot[: len(keep)] = self.entry_slot[keep]
+        self.entry_amount[:, : len(keep)] = self.entry_amount[:, keep]
+        self.entry_class[: len(keep)] = owners
+        self.entry_class[len(keep) :] = -1
 
     def _born(self, trait: Trait, load: Load) -> int:
         new = self._spare.pop() if self._spare else self._extend()
@@ -130,6 +196,7 @@ class Classes:
         self.kind[new] = trait.kind
         self.ready[new] = trait.state is NodeState.READY
         self.weight[new] = 0
+        self._block[new] = (self.entries, 0)
         return new
 
     def _leave(self, old: int, size: int) -> None:
@@ -141,6 +208,11 @@ class Classes:
             del self._by_key[trait.key, self.loads[old]]
             self.loads[old], self.traits[old], self.ready[old] = (), None, False
             self._spare.append(old)
+            begin, length = self._block[old]
+            self.entry_class[begin : begin + length] = -1
+            self._dead += length
+            if self._dead > 1024 and self._dead * 2 > self.entries:
+                self._compact()
 
     def _extend(self) -> int:
         new = self.count
@@ -153,6 +225,7 @@ class Classes:
             self.free = np.hstack([self.free, np.zeros((len(self.free), more), np.int64)])
         self.loads.append(())
         self.traits.append(None)
+        self._block.append((0, 0))
         return new
 
 

@@ -32,6 +32,9 @@ class View:
         "domains",
         "draining",
         "ends",
+        "entry_amount",
+        "entry_class",
+        "entry_slot",
         "jobs",
         "line",
         "loads",
@@ -64,6 +67,9 @@ class View:
         self.class_free: NDArray[np.int64] = frozen(classes.free[:, : classes.count])
         self.class_kind: NDArray[np.int32] = frozen(classes.kind[: classes.count])
         self.class_ready: NDArray[np.bool_] = frozen(classes.ready[: classes.count])
+        self.entry_class: NDArray[np.int32] = frozen(classes.entry_class[: classes.entries])
+        self.entry_slot: NDArray[np.int32] = frozen(classes.entry_slot[: classes.entries])
+        self.entry_amount: NDArray[np.int64] = frozen(classes.entry_amount[:, : classes.entries])
         self.loads: list[Load] = classes.loads
         self.traits: list[Trait | None] = classes.traits
         self.jobs: list[Job | None] = world.jobs
