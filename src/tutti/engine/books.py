@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from math import gcd
 from typing import TypeVar, cast
 
 import msgspec
@@ -47,6 +48,7 @@ class Books:
         self.slots: dict[str, int] = {}
         self.queued: dict[int, None] = {}
         self.seated: dict[int, None] = {}
+        self.leaving: dict[int, None] = {}
         self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
         self.begun: NDArray[np.int64] = np.zeros(16, np.int64)
         self.queues: dict[str, Queue] = {}
@@ -56,17 +58,27 @@ class Books:
         self.domain_free: dict[int, dict[str, int]] = {}
         self.draining: dict[int, int] = {}
         self.spare_slots: list[int] = []
-        self._line: NDArray[np.int64] | None = None
+        self._line: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self.units: list[int] = []
+        """Every amount of a resource is a multiple of its unit."""
+        self.total: list[int] = []
+        """What all nodes together have of each resource, in whatever state they are."""
+        self.most: list[int] = []
+        """The largest amount of each resource on one node."""
         self._last_view: weakref.ref[View] | None = None
 
-    def line(self) -> NDArray[np.int64]:
-        """Position of each node along the topology: neighbours in the tree are neighbours in the line."""
+    def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
+
+        Nodes that are gone have a position but are not in the line.
+        """
         if self._line is None:
-            keys = [walk(node) if node else ((1,),) for node in self.nodes]
-            order = sorted(range(len(keys)), key=lambda i: keys[i])
-            self._line = np.empty(len(keys), np.int64)
-            self._line[order] = np.arange(len(keys))
-            self._line = frozen(self._line)
+            here = [i for i, node in enumerate(self.nodes) if node is not None]
+            gone = [i for i, node in enumerate(self.nodes) if node is None]
+            order = sorted(here, key=lambda i: walk(cast("Node", self.nodes[i])))
+            line = np.empty(len(self.nodes), np.int64)
+            line[order + gone] = np.arange(len(self.nodes))
+            self._line = frozen(line), frozen(np.array(order, np.int64))
         return self._line
 
     def forget_line(self) -> None:
@@ -85,6 +97,8 @@ class Books:
                 self.resources.copy(),
             )
             self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
+            self.leaving, self.units, self.most = self.leaving.copy(), self.units.copy(), self.most.copy()
+            self.total = self.total.copy()
             self.queues, self.windows, self.draining = self.queues.copy(), self.windows.copy(), self.draining.copy()
             self.use = {name: use.copy() for name, use in self.use.items()}
             self.domains = self.domains.copy()
@@ -117,9 +131,12 @@ class Books:
         if job.life.state in QUEUED:
             self.queued[slot] = None
             self.seated.pop(slot, None)
+            self.leaving.pop(slot, None)
             return
         self.queued.pop(slot, None)
         self.seated[slot] = None
+        if job.life.state is State.DRAINING:
+            self.leaving[slot] = None
         self.begun[slot] = job.life.started
         self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
@@ -184,9 +201,34 @@ class Books:
         if at is None:
             at = self.resources[name] = len(self.resources)
             self.classes.add_resource()
+            self.units.append(0)
+            self.most.append(0)
+            self.total.append(0)
+            for job in filter(None, self.jobs):
+                self.measure_gang(job.gang)
             for use in self.use.values():
                 use.widen()
         return at
+
+    def measure(self, amounts: dict[str, int], on_node: bool) -> None:
+        """Learn amounts of known resources, so that all of them are whole numbers of units."""
+        for name, amount in amounts.items():
+            at = self.resources.get(name)
+            if at is not None and amount:
+                self.units[at] = gcd(self.units[at], amount)
+                if on_node:
+                    self.most[at] = max(self.most[at], amount)
+
+    def count_node(self, node: Node | None, sign: int) -> None:
+        """Add a node's capacity to the total, or take it away."""
+        for name, amount in node.capacity.items() if node else ():
+            self.total[self.resources[name]] += sign * amount
+
+    def measure_gang(self, gang: Gang) -> None:
+        """Learn the amounts a gang asks for."""
+        for role in gang.roles:
+            for shape in role.shapes:
+                self.measure(shape.ask, on_node=False)
 
     def use_of(self, queue: str) -> QueueUse:
         use = self.use.get(queue)

@@ -23,6 +23,7 @@ def _submitted(books: Books, event: ev.Submitted) -> Touched:
 def admit(books: Books, job: Job) -> int:
     slot = books.spare_slots.pop() if books.spare_slots else books.new_slot()
     books.slots[job.gang.name] = slot
+    books.measure_gang(job.gang)
     books.put(slot, job)
     if job.life.seats:
         books.seat(slot, job, job.life.seats, 1)
@@ -39,6 +40,7 @@ def _changed(books: Books, event: ev.Changed) -> Touched:
     if seats and _asks(event.gang) != _asks(job.gang):
         return books.nothing("a seated gang cannot change what its members ask for")
     books.book(job, seats, -1)
+    books.measure_gang(event.gang)
     changed = Job(event.gang, moved(job.life, books.version))
     books.book(changed, seats, 1)
     books.put(slot, changed)
@@ -245,6 +247,7 @@ def _ended(books: Books, event: ev.Ended) -> Touched:
     books.jobs[slot] = None
     books.queued.pop(slot, None)
     books.seated.pop(slot, None)
+    books.leaving.pop(slot, None)
     books.ends[slot] = NEVER
     del books.slots[event.gang]
     books.spare_slots.append(slot)

@@ -15,6 +15,8 @@ def _node_seen(books: Books, event: ev.NodeSeen) -> Touched:
     node = event.node
     for resource in (*node.capacity, *node.foreign):
         books.resource(resource)
+    books.measure(node.capacity, on_node=True)
+    books.measure(node.foreign, on_node=True)
     at = books.node_index.get(node.name)
     if at is None:
         at = books.node_index[node.name] = len(books.nodes)
@@ -30,6 +32,8 @@ def _set_node(books: Books, at: int, node: Node) -> None:
     old = books.nodes[at]
     if old is None or (old.pool, old.place) != (node.pool, node.place):
         books.forget_line()
+    books.count_node(old, -1)
+    books.count_node(node, 1)
     load: Load = books.classes.load(at) if old is not None else ()
     books.nodes[at] = node
     books.versions[at] = books.version
@@ -75,6 +79,7 @@ def _node_gone(books: Books, event: ev.NodeGone) -> Touched:
     if at is None:
         return books.nothing(f"no node named {event.node!r}")
     _lose_members(books, at, event.at)
+    books.count_node(books.nodes[at], -1)
     books.classes.remove(at)
     books.nodes[at] = None
     books.versions[at] = books.version

@@ -23,6 +23,7 @@ class View:
         "__weakref__",
         "at",
         "begun",
+        "by_line",
         "class_free",
         "class_kind",
         "class_of",
@@ -36,8 +37,10 @@ class View:
         "entry_class",
         "entry_slot",
         "jobs",
+        "leaving",
         "line",
         "loads",
+        "most",
         "node_index",
         "nodes",
         "number",
@@ -46,7 +49,9 @@ class View:
         "resources",
         "seated",
         "topology",
+        "total",
         "traits",
+        "units",
         "use",
         "versions",
         "windows",
@@ -61,7 +66,12 @@ class View:
         self.nodes: list[Node | None] = world.nodes
         self.node_index: dict[str, int] = world.node_index
         self.versions: NDArray[np.int64] = frozen(world.versions)
-        self.line: NDArray[np.int64] = world.line()
+        self.line: NDArray[np.int64]
+        self.by_line: NDArray[np.int64]
+        self.line, self.by_line = world.line()
+        self.units: list[int] = world.units
+        self.most: list[int] = world.most
+        self.total: list[int] = world.total
         self.class_of: NDArray[np.int32] = frozen(classes.of[: len(world.nodes)])
         self.class_weight: NDArray[np.int64] = frozen(classes.weight[: classes.count])
         self.class_free: NDArray[np.int64] = frozen(classes.free[:, : classes.count])
@@ -75,6 +85,7 @@ class View:
         self.jobs: list[Job | None] = world.jobs
         self.queued: dict[int, None] = world.queued
         self.seated: dict[int, None] = world.seated
+        self.leaving: dict[int, None] = world.leaving
         self.ends: NDArray[np.int64] = frozen(world.ends)
         self.begun: NDArray[np.int64] = frozen(world.begun)
         self.queues: dict[str, Queue] = world.queues

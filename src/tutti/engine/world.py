@@ -2,8 +2,6 @@
 
 import weakref
 
-import numpy as np
-
 from . import events as ev
 from . import gang_events, node_events
 from .books import HALF_LIFE, HANDLERS, Books, Touched
@@ -56,7 +54,7 @@ class World(Books):
 
     def listing(self) -> Listing:
         """The full truth in a canonical order: nodes along the topology, the rest by name."""
-        order = [int(i) for i in np.argsort(self.line(), kind="stable") if self.nodes[int(i)] is not None]
+        order = self.line()[1].tolist()
         number = {old: new for new, old in enumerate(order)}
         names = list(self.resources)
         return Listing(
