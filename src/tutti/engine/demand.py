@@ -1,0 +1,110 @@
+"""How much is there, and how much is wanted: the capacity of a view and the demand of its queues."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from .estimate import sizes
+from .model import Coupling, Job, State
+from .view import View
+
+
+def wanted(job: Job) -> dict[str, int]:
+    """What a gang holds of each resource at its wanted size; loose members that are done want nothing more."""
+    life = job.life
+    amounts: dict[str, int] = {}
+    for at, role in enumerate(job.gang.roles):
+        shape = life.seats[at].shape if life.seats else 0
+        members = sizes(role, shape)[1]
+        if role.coupling is Coupling.LOOSE and life.done:
+            members = max(members - life.done[at], 0)
+        if shape < len(role.shapes):
+            for name, amount in role.shapes[shape].ask.items():
+                amounts[name] = amounts.get(name, 0) + members * amount
+    return amounts
+
+
+def capacity(view: View) -> list[int]:
+    """What the ready nodes hold of each resource, less what others use there."""
+    held = [0] * len(view.resources)
+    for use in view.use.values():
+        for r, amount in enumerate(use.total):
+            held[r] += amount
+    for name, amount in _held_elsewhere(view):
+        held[view.resources[name]] -= amount
+    return [have + free for have, free in zip(held, _free(view), strict=True)]
+
+
+def _free(view: View) -> list[int]:
+    # In two halves, because the sum of many large amounts does not fit into 64 bits.
+    weight = view.class_weight * view.class_ready
+    high = (view.class_free >> 26) @ weight
+    low = (view.class_free & ((1 << 26) - 1)) @ weight
+    return [(h << 26) + rest for h, rest in zip(high.tolist(), low.tolist(), strict=True)]
+
+
+def _held_elsewhere(view: View) -> Iterable[tuple[str, int]]:
+    """What gangs hold on nodes that are not ready."""
+    for at in np.flatnonzero((view.class_weight > 0) & ~view.class_ready).tolist():
+        nodes = int(view.class_weight[at])
+        for slot, role, members in view.loads[at]:
+            job = view.held(slot)
+            shape = job.gang.roles[role].shapes[job.life.seats[role].shape]
+            for name, amount in shape.ask.items():
+                if name in view.resources:
+                    yield name, nodes * members * amount
+
+
+class Demand:
+    """What the gangs of each queue want, running and able to run. Kept between decisions it costs only the changes."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._wants: dict[int, tuple[str, tuple[tuple[int, int], ...]]] = {}
+        self._sums: dict[str, list[int]] = {}
+        self._resources: list[str] = []
+
+    def of(self, queue: str) -> list[int]:
+        """The sum over the queue's own gangs, by resource."""
+        return self._sums.get(queue) or [0] * len(self._resources)
+
+    def update(self, view: View) -> None:
+        """Bring the sums up to date with a view; only gangs that changed since the last one are added up anew."""
+        if self._resources != list(view.resources):
+            self._resources = list(view.resources)
+            self._jobs, self._wants, self._sums = {}, {}, {}
+        jobs, known = view.jobs, self._jobs
+        for slots in (view.queued, view.seated):
+            for slot in slots:
+                job = jobs[slot]
+                if job is not None and known.get(slot) is not job:
+                    self._put(slot, job, view.resources)
+        if len(known) > len(view.queued) + len(view.seated):
+            for slot in known.keys() - view.queued.keys() - view.seated.keys():
+                self._drop(slot)
+
+    def _put(self, slot: int, job: Job, resources: dict[str, int]) -> None:
+        self._drop(slot)
+        pairs = [(resources[name], amount) for name, amount in wanted(job).items() if name in resources]
+        self._jobs[slot] = job
+        self._wants[slot] = job.gang.queue, tuple(pairs) if _can_run(job) else ()
+        self._add(slot, 1)
+
+    def _drop(self, slot: int) -> None:
+        if self._jobs.pop(slot, None) is not None:
+            self._add(slot, -1)
+            del self._wants[slot]
+
+    def _add(self, slot: int, sign: int) -> None:
+        queue, pairs = self._wants[slot]
+        total = self._sums.get(queue)
+        if total is None:
+            total = self._sums[queue] = [0] * len(self._resources)
+        for r, amount in pairs:
+            total[r] += sign * amount
+
+
+def _can_run(job: Job) -> bool:
+    """Whether nothing but room keeps the gang from running, as far as the gang itself can tell."""
+    waits = job.life.state is State.HELD or job.life.awaiting or job.gang.after or job.gang.unsupported
+    return bool(job.life.seats) or not waits

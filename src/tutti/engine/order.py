@@ -1,0 +1,300 @@
+"""Who goes first: queues take turns by their share, and inside a queue the policy's terms decide, then the name."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+
+from .demand import Demand, capacity, wanted
+from .estimate import run_time, sizes
+from .model import NEVER, SECOND, Job, Queue, State
+from .policy import Order, Policy, Term
+from .quota import Shares, slice_end
+from .view import View
+
+Key = tuple[int | str, ...]
+Entry = tuple[Key, int]
+"""Key and slot: entries of a line compare in the order of their turns."""
+
+MOVING = frozenset({Term.DOWNTIME, Term.WFP3, Term.UNI})
+"""Terms whose order may change while nothing happens."""
+SIZED = frozenset({Term.SMALLEST, Term.LARGEST})
+FRACTION = 48
+"""Bits after the point in logarithms."""
+FINE = 1 << 80
+"""Scores of the literature are kept in parts this fine; what is still equal is left to the next term."""
+LOG10_2 = 84_732_411_018_727
+"""The decimal logarithm of two, with 48 bits after the point."""
+PER_LN2 = 406_082_553_034_799
+"""One over the natural logarithm of two, likewise."""
+
+
+class Gauge:
+    """What the terms need to know beside the gang itself."""
+
+    __slots__ = ("attained_step", "measure", "now", "percent", "queues", "room")
+
+    def __init__(self, view: View, now: int, policy: Policy, terms: Sequence[Term]) -> None:
+        order = policy.order
+        self.now = now - now % max(order.refresh, 1)
+        self.queues: dict[str, Queue] = view.queues
+        self.percent = policy.reserve.quantile
+        self.measure = order.measure
+        self.attained_step = max(order.attained_step, 1)
+        needs_room = not order.measure and not SIZED.isdisjoint(terms)
+        self.room = dict(zip(view.resources, capacity(view), strict=True)) if needs_room else {}
+
+    def run(self, job: Job) -> int:
+        """How long the gang would run from now, by the estimate that promises rest on."""
+        return run_time(job, self.queues.get(job.gang.queue), self.percent)
+
+    def waited(self, job: Job) -> int:
+        """How long since it was submitted, as of the last refresh."""
+        return max(self.now - job.gang.submitted, 0)
+
+    def width(self, job: Job) -> int:
+        """Processors, as the literature says: the measured resource, or members where none is named."""
+        if self.measure:
+            return max(wanted(job).get(self.measure, 0), 1)
+        return max(sum(sizes(role)[1] for role in job.gang.roles), 1)
+
+    def size(self, job: Job) -> int:
+        """The measured resource, or the largest part of the cluster over all resources, in billionths."""
+        asked = wanted(job)
+        if self.measure:
+            return asked.get(self.measure, 0)
+        return max((_part(amount, self.room.get(name, 0)) for name, amount in asked.items()), default=0)
+
+
+def _part(amount: int, room: int) -> int:
+    return 0 if not amount else NEVER if room <= 0 else min(amount * 1_000_000_000 // room, NEVER)
+
+
+def _latest_start(gauge: Gauge, job: Job) -> int:
+    # Now is the same for all, so that deadline - run orders as slack does and need not be computed anew.
+    deadline = job.gang.deadline
+    if deadline >= NEVER:
+        return NEVER
+    run = gauge.run(job)
+    return deadline - (run if run < NEVER else 0)
+
+
+def _promised(job: Job) -> int:
+    return job.life.promise.start if job.life.promise else NEVER + 1
+
+
+def _attained(gauge: Gauge, job: Job) -> int:
+    """Level in queues of doubling size: 0 below one step of member-time, 1 below two, 2 below four ..."""
+    members = sum(sizes(role)[1] for role in job.gang.roles)
+    return (members * job.life.ran // gauge.attained_step).bit_length()
+
+
+def _wfp3(gauge: Gauge, job: Job) -> int:
+    run = gauge.run(job)
+    return -(gauge.waited(job) ** 3 * gauge.width(job) * FINE // run**3)
+
+
+def _uni(gauge: Gauge, job: Job) -> int:
+    # The logarithm of one processor is 0: the smallest number above it lets those gangs go first, as published.
+    return -(gauge.waited(job) * FINE // (max(log2(gauge.width(job)), 1) * gauge.run(job)))
+
+
+def _f1(gauge: Gauge, job: Job) -> int:
+    return _log10_s(gauge.run(job)) * gauge.width(job) + 870 * _log10_s(job.gang.submitted)
+
+
+def _log10_s(time: int) -> int:
+    """The decimal logarithm of a time in seconds, not below 0."""
+    return (log2(max(time, SECOND)) - log2(SECOND)) * LOG10_2 >> FRACTION
+
+
+def log2(number: int) -> int:
+    """The logarithm of a positive integer to the base 2, with 48 bits after the point, the same on every machine."""
+    whole = number.bit_length() - 1
+    part = number << 60 >> whole
+    near = part >> 54
+    # ln(x) = ln(near) + 2 (z + z^3/3 + z^5/5 + z^7/7), and z is so small that the next term does not show.
+    z = (part - (near << 54) << 60) // (part + (near << 54))
+    square = z * z >> 60
+    series = z + (z * (square // 3 + ((square * square >> 60) // 5) + ((square**3 >> 120) // 7)) >> 60)
+    return (whole << FRACTION) + _bits()[near - 64] + (2 * series * PER_LN2 >> 60)
+
+
+@cache
+def _bits() -> tuple[int, ...]:
+    """Binary logarithms of 64/64 ... 127/64, bit by bit: squaring doubles a logarithm."""
+    logarithms = []
+    for near in range(64, 128):
+        part, bits = near << 54, 0
+        for _ in range(FRACTION):
+            part = part * part >> 60
+            bits = bits << 1 | part >> 61
+            part >>= part >> 61
+        logarithms.append(bits)
+    return tuple(logarithms)
+
+
+_TERMS: dict[Term, Callable[[Gauge, list[Job]], list[int]]] = {
+    Term.PRIORITY: lambda _, jobs: [-job.gang.priority for job in jobs],
+    Term.PROMISED: lambda _, jobs: [_promised(job) for job in jobs],
+    Term.SLACK: lambda gauge, jobs: [_latest_start(gauge, job) for job in jobs],
+    Term.AGE: lambda _, jobs: [job.gang.submitted for job in jobs],
+    Term.DOWNTIME: lambda gauge, jobs: [-job.gang.downtime_cost * gauge.waited(job) for job in jobs],
+    Term.SHORTEST: lambda gauge, jobs: [gauge.run(job) for job in jobs],
+    Term.SMALLEST: lambda gauge, jobs: [gauge.size(job) for job in jobs],
+    Term.LARGEST: lambda gauge, jobs: [-gauge.size(job) for job in jobs],
+    Term.LEAST_ATTAINED: lambda gauge, jobs: [_attained(gauge, job) for job in jobs],
+    Term.WFP3: lambda gauge, jobs: [_wfp3(gauge, job) for job in jobs],
+    Term.UNI: lambda gauge, jobs: [_uni(gauge, job) for job in jobs],
+    Term.F1: lambda gauge, jobs: [_f1(gauge, job) for job in jobs],
+}
+
+
+def keys(gauge: Gauge, terms: Sequence[Term], jobs: list[Job]) -> list[Key]:
+    """What gangs are sorted by, smallest first: a number for each term, then the name."""
+    columns = [_TERMS[term](gauge, jobs) for term in terms]
+    return list(zip(*columns, [job.gang.name for job in jobs], strict=True))
+
+
+def in_line(view: View, slots: Iterable[int], now: int, policy: Policy, terms: Sequence[Term] = ()) -> list[int]:
+    """These gangs in the order of the terms (the policy's own where none are given), queues left aside."""
+    chosen = list(slots)
+    by = terms or policy.order.terms
+    ranked = keys(Gauge(view, now, policy, by), by, [view.held(slot) for slot in chosen])
+    return [slot for _, slot in sorted(zip(ranked, chosen, strict=True))]
+
+
+class Standing:
+    """The lines of waiting gangs, kept between decisions: only gangs that changed are keyed and moved.
+
+    It is a cache and nothing else: after `update` the lines are those that a new one would make.
+    """
+
+    def __init__(self) -> None:
+        self.demand = Demand()
+        """Kept here for `Shares`, which wants to know it between decisions too."""
+        self.lines: dict[str, list[Entry]] = {}
+        self._jobs: dict[int, Job] = {}
+        self._places: dict[int, tuple[str, Key]] = {}
+        self._basis: tuple[object, ...] = ()
+
+    def update(self, view: View, now: int, policy: Policy) -> None:
+        """Bring the lines up to date with a view."""
+        order = policy.order
+        gauge = Gauge(view, now, policy, order.terms)
+        basis = _basis(gauge, order)
+        if basis != self._basis:
+            self._basis = basis
+            self.lines, self._jobs, self._places = {}, {}, {}
+        jobs, known = view.jobs, self._jobs
+        changed = [slot for slot in view.queued if known.get(slot) is not jobs[slot]]
+        if len(known) + len(changed) > len(view.queued):
+            for slot in known.keys() - view.queued.keys():
+                self._leave(slot)
+        if changed:
+            self._enter(gauge, order, {slot: view.held(slot) for slot in changed})
+
+    def place(self, slot: int) -> tuple[int, int]:
+        """Where the gang stands in its line, from 1, and how many stand there; 0 when it is on hold or not waiting."""
+        if slot not in self._places:
+            return 0, 0
+        name, key = self._places[slot]
+        line = self.lines[name]
+        return bisect_left(line, (key, slot)) + 1, len(line)
+
+    def _enter(self, gauge: Gauge, order: Order, jobs: dict[int, Job]) -> None:
+        for slot in jobs:
+            self._leave(slot)
+        self._jobs |= jobs
+        waiting = {slot: job for slot, job in jobs.items() if job.life.state is not State.HELD}
+        arrivals: dict[str, list[Entry]] = {}
+        for (slot, job), key in zip(waiting.items(), keys(gauge, order.terms, list(waiting.values())), strict=True):
+            name = job.gang.queue if order.fair_share else ""
+            self._places[slot] = name, key
+            arrivals.setdefault(name, []).append((key, slot))
+        for name, entries in arrivals.items():
+            _merge(self.lines.setdefault(name, []), entries)
+
+    def _leave(self, slot: int) -> None:
+        self._jobs.pop(slot, None)
+        if slot in self._places:
+            name, key = self._places.pop(slot)
+            line = self.lines[name]
+            del line[bisect_left(line, (key, slot))]
+            if not line:
+                del self.lines[name]
+
+
+def _basis(gauge: Gauge, order: Order) -> tuple[object, ...]:
+    """Everything but the gang that a key rests on."""
+    defaults = [(name, queue.default_estimate) for name, queue in gauge.queues.items() if queue.default_estimate]
+    moment = gauge.now if not MOVING.isdisjoint(order.terms) else 0
+    return order, gauge.percent, gauge.room, sorted(defaults), moment
+
+
+def _merge(line: list[Entry], entries: list[Entry]) -> None:
+    if len(entries) * 8 < len(line):
+        for entry in entries:
+            insort(line, entry)
+    else:
+        line += entries
+        line.sort()
+
+
+class Turns:
+    """Waiting gangs (slots), first the one whose turn it is; those on hold are left out.
+
+    Between queues the shares decide, as they are when the next gang is asked for. Gangs whose queue does not exist
+    come last.
+    """
+
+    def __init__(self, view: View, now: int, policy: Policy, shares: Shares, standing: Standing | None = None) -> None:
+        self.standing = standing or Standing()
+        self.standing.update(view, now, policy)
+        self._shares = shares
+        self._known = view.queues
+        self._in_turn = policy.order.fair_share
+
+    def __iter__(self) -> Iterator[int]:
+        """Each waiting gang once."""
+        lines = self.standing.lines
+        if self._in_turn and len(lines) > 1:
+            known = {name: line for name, line in lines.items() if name in self._known}
+            yield from self._by_share(known)
+            lines = {name: line for name, line in lines.items() if name not in known}
+        # Without fair share there is one line; several left over are those of unknown queues.
+        for _, line in sorted(lines.items()):
+            for _, slot in line:
+                yield slot
+
+    def _by_share(self, lines: dict[str, list[Entry]]) -> Iterator[int]:
+        shares = self._shares
+        ahead = {name: iter(line) for name, line in lines.items()}
+        while ahead:
+            name = min(ahead, key=shares.share) if len(ahead) > 1 else next(iter(ahead))
+            version = shares.version
+            # While nothing is taken no share changes, and so it stays this queue's turn.
+            while version == shares.version or len(ahead) == 1:
+                entry = next(ahead[name], None)
+                if entry is None:
+                    del ahead[name]
+                    break
+                yield entry[1]
+
+
+def position(view: View, now: int, policy: Policy, gang: str) -> tuple[int, int]:
+    """Where a waiting gang stands in its queue, from 1, and how many stand there; (0, 0) when it does not wait."""
+    slot = next((slot for slot in view.queued if view.held(slot).gang.name == gang), -1)
+    standing = Standing()
+    standing.update(view, now, policy)
+    return standing.place(slot)
+
+
+def steady_until(view: View, now: int, policy: Policy) -> int:
+    """Until when the order stays as it is if nothing happens."""
+    order = policy.order
+    moments = [NEVER]
+    if not MOVING.isdisjoint(order.terms) and len(view.queued) > 1:
+        moments.append(now - now % max(order.refresh, 1) + max(order.refresh, 1))
+    if order.fair_share and len({view.held(slot).gang.queue for slot in view.queued}) > 1:
+        moments.append(slice_end(now, order.half_life))
+    return min(moments)
