@@ -11,17 +11,21 @@ from .view import View
 
 def wanted(job: Job) -> dict[str, int]:
     """What a gang holds of each resource at its wanted size; loose members that are done want nothing more."""
-    life = job.life
     amounts: dict[str, int] = {}
     for at, role in enumerate(job.gang.roles):
-        shape = life.seats[at].shape if life.seats else 0
-        members = sizes(role, shape)[1]
-        if role.coupling is Coupling.LOOSE and life.done:
-            members = max(members - life.done[at], 0)
+        shape = job.life.seats[at].shape if job.life.seats else 0
         if shape < len(role.shapes):
+            members = sizes(role, shape)[1] - _done(job, at)
             for name, amount in role.shapes[shape].ask.items():
                 amounts[name] = amounts.get(name, 0) + members * amount
     return amounts
+
+
+def _done(job: Job, role: int) -> int:
+    done = job.life.done
+    if not done or job.gang.roles[role].coupling is not Coupling.LOOSE:
+        return 0
+    return min(done[role], sizes(job.gang.roles[role])[1])
 
 
 def capacity(view: View) -> list[int]:
@@ -60,51 +64,47 @@ class Demand:
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
-        self._wants: dict[int, tuple[str, tuple[tuple[int, int], ...]]] = {}
-        self._sums: dict[str, list[int]] = {}
+        self._wants: dict[int, dict[str, int]] = {}
+        self._sums: dict[str, dict[str, int]] = {}
         self._resources: list[str] = []
 
     def of(self, queue: str) -> list[int]:
         """The sum over the queue's own gangs, by resource."""
-        return self._sums.get(queue) or [0] * len(self._resources)
+        total = self._sums.get(queue, {})
+        return [total.get(name, 0) for name in self._resources]
 
     def update(self, view: View) -> None:
         """Bring the sums up to date with a view; only gangs that changed since the last one are added up anew."""
-        if self._resources != list(view.resources):
-            self._resources = list(view.resources)
-            self._jobs, self._wants, self._sums = {}, {}, {}
+        self._resources = list(view.resources)
         jobs, known = view.jobs, self._jobs
         for slots in (view.queued, view.seated):
             for slot in slots:
                 job = jobs[slot]
                 if job is not None and known.get(slot) is not job:
-                    self._put(slot, job, view.resources)
+                    self._put(slot, job)
         if len(known) > len(view.queued) + len(view.seated):
             for slot in known.keys() - view.queued.keys() - view.seated.keys():
                 self._drop(slot)
 
-    def _put(self, slot: int, job: Job, resources: dict[str, int]) -> None:
-        self._drop(slot)
-        pairs = [(resources[name], amount) for name, amount in wanted(job).items() if name in resources]
+    def _put(self, slot: int, job: Job) -> None:
+        if slot in self._jobs:
+            self._drop(slot)
         self._jobs[slot] = job
-        self._wants[slot] = job.gang.queue, tuple(pairs) if _can_run(job) else ()
-        self._add(slot, 1)
+        if _can_run(job):
+            wants = self._wants[slot] = wanted(job)
+            total = self._sums.setdefault(job.gang.queue, {})
+            for name, amount in wants.items():
+                total[name] = total.get(name, 0) + amount
 
     def _drop(self, slot: int) -> None:
-        if self._jobs.pop(slot, None) is not None:
-            self._add(slot, -1)
-            del self._wants[slot]
-
-    def _add(self, slot: int, sign: int) -> None:
-        queue, pairs = self._wants[slot]
-        total = self._sums.get(queue)
-        if total is None:
-            total = self._sums[queue] = [0] * len(self._resources)
-        for r, amount in pairs:
-            total[r] += sign * amount
+        job = self._jobs.pop(slot)
+        wants = self._wants.pop(slot, {})
+        total = self._sums.get(job.gang.queue, {})
+        for name, amount in wants.items():
+            total[name] -= amount
 
 
 def _can_run(job: Job) -> bool:
     """Whether nothing but room keeps the gang from running, as far as the gang itself can tell."""
-    waits = job.life.state is State.HELD or job.life.awaiting or job.gang.after or job.gang.unsupported
-    return bool(job.life.seats) or not waits
+    life, gang = job.life, job.gang
+    return bool(life.seats) or not (life.awaiting or gang.after or gang.unsupported or life.state is State.HELD)

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
-from .demand import Demand, capacity, wanted
+from .demand import Demand, wanted
 from .estimate import run_time, sizes
 from .model import NEVER, SECOND, Job, Queue, State
 from .policy import Order, Policy, Term
@@ -41,7 +41,7 @@ class Gauge:
         self.measure = order.measure
         self.attained_step = max(order.attained_step, 1)
         needs_room = not order.measure and not SIZED.isdisjoint(terms)
-        self.room = dict(zip(view.resources, capacity(view), strict=True)) if needs_room else {}
+        self.room = dict(zip(view.resources, view.total, strict=True)) if needs_room else {}
 
     def run(self, job: Job) -> int:
         """How long the gang would run from now, by the estimate that promises rest on."""
@@ -58,7 +58,7 @@ class Gauge:
         return max(sum(sizes(role)[1] for role in job.gang.roles), 1)
 
     def size(self, job: Job) -> int:
-        """The measured resource, or the largest part of the cluster over all resources, in billionths."""
+        """The measured resource, or the largest part of all nodes over the resources, in billionths."""
         asked = wanted(job)
         if self.measure:
             return asked.get(self.measure, 0)

@@ -1,11 +1,28 @@
-"""The rules of a cluster, as data: in which order, how far ahead, what may be taken back from whom."""
+"""The rules of a cluster, as data: in which order, how far ahead, what may be taken back from whom.
+
+A value here is what a policy file may say; docs/reference/policy.md is made from these types and their docstrings.
+"""
 
 from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
 
 from .model import DAY, HOUR, MINUTE, SECOND, Data
 
 ALL = -1
 """Reserve for every gang that waits: conservative backfill."""
+LONGEST = 36_500 * DAY
+DURATION = {"kind": "duration"}
+DEPTH = {"kind": "depth"}
+
+Duration: TypeAlias = Annotated[int, Meta(ge=0, le=LONGEST, extra=DURATION)]
+Interval: TypeAlias = Annotated[int, Meta(ge=SECOND, le=LONGEST, extra=DURATION)]
+Depth: TypeAlias = Annotated[int, Meta(ge=ALL, le=1_000_000, extra=DEPTH)]
+Percentile: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
+Thousandths: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class Term(StrEnum):
@@ -35,34 +52,35 @@ class Break(StrEnum):
     OWNER_CHANGE = "owner-change"
 
 
-class Order(Data, frozen=True):
+class Order(Data):
     """Who goes first."""
 
     terms: tuple[Term, ...] = (Term.PRIORITY, Term.SLACK, Term.AGE)
+    """What gangs of a queue are ordered by; the first term that differs decides, and the name decides last."""
     fair_share: bool = True
     """Queues take turns by their dominant share of what they deserve; otherwise all gangs stand in one line."""
-    half_life: int = 7 * DAY
-    """How fast past use is forgotten."""
+    half_life: Duration = 7 * DAY
+    """How fast past use is forgotten; 0 forgets at once."""
     strict: bool = False
     """Nobody passes the first gang that cannot start, in any queue."""
     measure: str = ""
     """The resource that sizes are counted in; where none is named, see the page on order."""
-    attained_step: int = 1 * HOUR
+    attained_step: Interval = 1 * HOUR
     """Member-time below which a gang is in the first of the least-attained queues; each next one is twice as long."""
-    refresh: int = 1 * MINUTE
+    refresh: Interval = 1 * MINUTE
     """How often the terms that change with waiting (downtime, wfp3, uni) are computed anew."""
 
 
-class Reservation(Data, frozen=True):
+class Reservation(Data):
     """How far ahead room is kept."""
 
-    depth: int = 1
-    """How many waiting gangs get a promise: 1 is EASY, -1 is all (conservative), 0 is none."""
-    quantile: int = 90
+    depth: Depth = 4
+    """How many waiting gangs get a promise: 1 is EASY, -1 ('all' in a file) is conservative, 0 is none."""
+    quantile: Percentile = 90
     """Promises assume that running gangs end by this percentile of their estimates."""
     backfill: Term = Term.AGE
-    """Order in which gangs behind the promises are tried; AGE keeps the queue's order."""
-    max_wait: int = 1 * DAY
+    """Order in which gangs behind the promises are tried; `age` keeps the queue's order."""
+    max_wait: Duration = 1 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (
         Break.BETTER_START,
@@ -71,9 +89,10 @@ class Reservation(Data, frozen=True):
         Break.HIGHER_PRIORITY,
         Break.OWNER_CHANGE,
     )
+    """What may move a promise once it is given."""
 
 
-class Reclaim(Data, frozen=True):
+class Reclaim(Data):
     """What may be taken back, and from whom."""
 
     surplus: bool = True
@@ -82,45 +101,50 @@ class Reclaim(Data, frozen=True):
     """Whole gangs of lower priority in the same queue."""
     quota: bool = True
     """Whole gangs of queues that use more than they deserve, for queues that use less than their guarantee."""
-    min_run: int = 10 * MINUTE
+    min_run: Duration = 10 * MINUTE
     """A gang is left alone for so long after it started."""
-    interruptions_per_day: int = 4
-    grace: int = 2 * MINUTE
+    interruptions_per_day: Number = 4
+    """How often a gang may be interrupted in a day, where it does not say itself."""
+    grace: Duration = 2 * MINUTE
     """How long a victim has to save its work and leave."""
-    pledge_for: int = 30 * MINUTE
+    pledge_for: Duration = 30 * MINUTE
     """How long freed room is kept for the gang it was freed for."""
 
 
-class Growth(Data, frozen=True):
+class Growth(Data):
     """When elastic gangs grow."""
 
     on: bool = True
-    cool_down: int = 5 * MINUTE
+    """Whether they grow at all."""
+    cool_down: Duration = 5 * MINUTE
     """Time between two changes of size."""
-    least_gain: int = 10
+    least_gain: Thousandths = 10
     """Speed a new member must add, in thousandths of a member's."""
 
 
-class Repairing(Data, frozen=True):
+class Repairing(Data):
     """What happens after a loss."""
 
-    hold_up_to: int = 10 * MINUTE
-    lemon_after: int = 3
+    hold_up_to: Duration = 10 * MINUTE
+    """How long a broken gang may hold its seats while a member is being replaced, at most."""
+    lemon_after: Positive = 3
     """A node with so many faults inside the window gets no new members."""
-    lemon_window: int = 1 * DAY
-    back_off: int = 10 * SECOND
+    lemon_window: Duration = 1 * DAY
+    """How long a fault counts against a node."""
+    back_off: Duration = 10 * SECOND
     """Wait after the first failed start; doubles each time, up to an hour."""
 
 
-class Rotation(Data, frozen=True):
+class Rotation(Data):
     """Whole gangs taking turns, where a queue has a slice and the gang can be parked."""
 
     on: bool = True
-    switch_factor: int = 10
+    """Whether gangs take turns at all."""
+    switch_factor: Positive = 10
     """A slice is at least so many times what one switch costs."""
 
 
-class Placing(Data, frozen=True):
+class Placing(Data):
     """How seats are chosen."""
 
     one_wide_gang_per_node: bool = False
@@ -129,18 +153,22 @@ class Placing(Data, frozen=True):
     """Propose moves of running gangs that make room for a waiting one."""
 
 
-class Effort(Data, frozen=True):
+class Effort(Data):
     """How much work one decision may do before it says that it was cut short."""
 
-    placements: int = 100_000
-    search_steps: int = 20_000
-    victims: int = 64
+    placements: Positive = 100_000
+    """Placements tried."""
+    search_steps: Positive = 20_000
+    """Steps of backtracking where several roles are searched together."""
+    victims: Positive = 64
+    """Gangs looked at as victims for one that waits."""
 
 
-class Policy(Data, frozen=True):
+class Policy(Data):
     """All of it. Every field has a default; a file names only what differs."""
 
     name: str = "balanced"
+    """What the policy is called; taken from the preset where a file does not say."""
     order: Order = Order()
     reserve: Reservation = Reservation()
     reclaim: Reclaim = Reclaim()

@@ -132,6 +132,9 @@ class Branch:
 
     def _claim(self, r: int, amount: int) -> int:
         assert self.parent is not None
+        wants_more = self.deserved[r] < self.demand[r] and self.need[r] == self.assured[r]
+        if wants_more and amount == self.parent.deserved[r]:
+            return self.deserved[r]
         beside = self.parent.children
         at = next(i for i, branch in enumerate(beside) if branch is self)
         needs, roofs = [c.need[r] for c in beside], [c.demand[r] for c in beside]
