@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from . import events as ev
 from .classes import Classes
-from .estimate import expected_ends, sizes
+from .estimate import expected_ends
 from .model import DAY, NEVER, QUEUED, Domain, Gang, Job, Node, Queue, Seats, State, Window
 from .seats import walk
 from .topology import Topology
-from .use import QueueUse
+from .use import QueueUse, held
 from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
@@ -36,6 +36,10 @@ class Books:
 
     def __init__(self, half_life: int = HALF_LIFE) -> None:
         self.version = 0
+        self.ground = 0
+        """Counts changes of nodes, pools and domains."""
+        self.faulty = 0
+        """Nodes that have failed at least once."""
         self.at = 0
         self.half_life = half_life
         self.resources: dict[str, int] = {}
@@ -142,11 +146,11 @@ class Books:
 
     def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
         stamp = decided or self.version
-        for role, held in enumerate(seats):
-            if held.nodes:
-                ask = self.ask(job.gang, role, held.shape)
-                self.classes.shift(held.nodes, held.counts, slot, role, sign, ask)
-                for node in held.nodes:
+        for role, given in enumerate(seats):
+            if given.nodes:
+                ask = self.ask(job.gang, role, given.shape)
+                self.classes.shift(given.nodes, given.counts, slot, role, sign, ask)
+                for node in given.nodes:
                     self.versions[node] = max(self.versions[node], stamp)
         self.book(job, seats, sign)
         if job.gang.domain_ask:
@@ -157,24 +161,13 @@ class Books:
             return
         use = self.use_of(job.gang.queue)
         use.advance(self.at, self.half_life)
-        total, floor = self.amounts(job.gang, seats)
+        total, floor = held(self.resources, job.gang, seats)
         use.add(job.gang.user, total, floor, sign)
-
-    def amounts(self, gang: Gang, seats: tuple[Seats, ...]) -> tuple[list[int], list[int]]:
-        """What the seats hold of each resource, and the part up to the gang's minimum."""
-        total, floor = [0] * len(self.resources), [0] * len(self.resources)
-        for role, held in enumerate(seats):
-            members = held.members
-            low = min(members, sizes(gang.roles[role], held.shape)[0])
-            for r, amount in enumerate(self.ask(gang, role, held.shape)):
-                total[r] += members * amount
-                floor[r] += low * amount
-        return total, floor
 
     def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
         for level, ask in gang.domain_ask.items():
             column = self.topology.domains(level)
-            kinds = self.classes.kind[self.classes.of[[node for held in seats for node in held.nodes]]]
+            kinds = self.classes.kind[self.classes.of[[node for given in seats for node in given.nodes]]]
             for domain in set(column[kinds].tolist()):
                 free = self.domain_free.setdefault(domain, {})
                 for name, amount in ask.items():
@@ -221,7 +214,10 @@ class Books:
 
     def count_node(self, node: Node | None, sign: int) -> None:
         """Add a node's capacity to the total, or take it away."""
-        for name, amount in node.capacity.items() if node else ():
+        if node is None:
+            return
+        self.faulty += sign * bool(node.faults)
+        for name, amount in node.capacity.items():
             self.total[self.resources[name]] += sign * amount
 
     def measure_gang(self, gang: Gang) -> None:

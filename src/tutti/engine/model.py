@@ -203,8 +203,8 @@ class Role(Data, frozen=True):
     """Never near a mark: what anti-affinity and host ports become."""
     needs: tuple[Near, ...] = ()
     """Only near a mark that is already placed: what affinity becomes."""
-    spares_per: int = 0
-    """One idle spare for every so many members, kept to repair from; 0 means none."""
+    spare_for: str = ""
+    """The role whose lost members these idle members replace."""
 
 
 class Estimate(Data, frozen=True):

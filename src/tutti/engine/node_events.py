@@ -34,6 +34,7 @@ def _set_node(books: Books, at: int, node: Node) -> None:
         books.forget_line()
     books.count_node(old, -1)
     books.count_node(node, 1)
+    books.ground += 1
     load: Load = books.classes.load(at) if old is not None else ()
     books.nodes[at] = node
     books.versions[at] = books.version
@@ -80,6 +81,7 @@ def _node_gone(books: Books, event: ev.NodeGone) -> Touched:
         return books.nothing(f"no node named {event.node!r}")
     _lose_members(books, at, event.at)
     books.count_node(books.nodes[at], -1)
+    books.ground += 1
     books.classes.remove(at)
     books.nodes[at] = None
     books.versions[at] = books.version
@@ -104,6 +106,7 @@ def _domain_set(books: Books, event: ev.DomainSet) -> Touched:
     old = books.domains[at].capacity if at in books.domains else {}
     used = {name: old.get(name, 0) - left for name, left in books.domain_free.get(at, {}).items()}
     books.domains[at] = event.domain
+    books.ground += 1
     books.domain_free[at] = {name: most - used.get(name, 0) for name, most in event.domain.capacity.items()}
     return Touched(books.version, freed=True, nodes=True)
 

@@ -15,6 +15,7 @@ class Need:
     """One role on one of its shapes, as the profile understands it."""
 
     __slots__ = (
+        "alike",
         "ask",
         "key",
         "main",
@@ -41,6 +42,18 @@ class Need:
         self.within = role.within
         self.within_gang = gang.within
         self.rule = role_rule(role)
+        self.alike = (
+            self.ask,
+            self.key,
+            role.within,
+            gang.within,
+            role.segment,
+            role.caps,
+            role.marks,
+            role.repels,
+            role.needs,
+        )
+        """Needs with equal entries here find room in the same places."""
 
     def sizes(self) -> tuple[int, int, int]:
         """Minimum, wanted and maximum members."""
@@ -55,6 +68,11 @@ class Seating:
     def __init__(self, positions: NDArray[np.intp], counts: Ints) -> None:
         self.positions = positions
         self.counts = counts
+
+    @classmethod
+    def empty(cls) -> "Seating":
+        """Nobody anywhere."""
+        return cls(np.zeros(0, np.intp), np.zeros(0, np.int64))
 
 
 def _main(view: View, ask: dict[str, int]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ of a class that were chosen are no longer like the others.
 """
 
 from bisect import bisect_left, bisect_right
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from .estimate import overrun_end
 from .model import MOST_MEMBERS, NEVER, State
 from .view import View
 
+T = TypeVar("T", bound=np.generic)
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Lane = NDArray[np.signedinteger]
@@ -43,8 +45,13 @@ class Profile:
         """Which physical row of the lanes holds each time slot."""
         self.has_future = False
         self._tallies: dict[tuple[Ask, object], tuple[Ask, Bools, Ints]] = {}
+        self.moments_to_mark: list[int] = []
+        """Moments at which something changes besides starts and ends: windows."""
+        self._origin: list[int] = []
+        """The view's class that each column was split off, once there are any."""
         self._owned = False
-        self._taken: list[tuple[int, int, NDArray[np.int32], Ints, Ask]] = []
+        self._taken: dict[int, tuple[int, int, NDArray[np.intp], Ints, Ask]] = {}
+        self._tokens = 0
 
     # -- reading
 
@@ -57,8 +64,8 @@ class Profile:
         """The least that is free of a resource on a node of each column during the slots."""
         lane = self.lanes[resource]
         if last - first == 1:
-            return lane[self.rows[first], : self.count]
-        return lane[self.rows[first:last], : self.count].min(axis=0)
+            return cast("Ints", lane[self.rows[first], : self.count])
+        return cast("Ints", lane[self.rows[first:last], : self.count].min(axis=0))
 
     def members(self, first: int, last: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column, during all of the slots."""
@@ -101,6 +108,8 @@ class Profile:
             self.lanes.append(lane)
         self._widen_columns(width)
         self._repeat_taken()
+        for moment in self.moments_to_mark:
+            self.mark(moment)
 
     def _repeat_taken(self) -> None:
         """Seats taken while there was only the present are taken again in the rows that now exist."""
@@ -108,8 +117,8 @@ class Profile:
         for column in range(len(self.view.class_weight), self.count):
             for lane in self.lanes:
                 lane[: len(self.times), column] = lane[: len(self.times), origin[column]]
-        for start, end, columns, counts, ask in self._taken:
-            self._subtract(start, end, columns, counts, ask, 1)
+        for start, end, positions, counts, ask in self._taken.values():
+            self._subtract(start, end, self.columns_of(positions), counts, ask, 1)
 
     def earliest(self, ask: Ask, mask: Bools, key: object, members: int, after: int) -> "Moments":
         """The moments, in order, at which the sum over all nodes could hold so many members."""
@@ -142,17 +151,33 @@ class Profile:
         """Positions in line of the first nodes of a column."""
         return np.flatnonzero(self._columns() == column)[:most]
 
-    def take(self, start: int, end: int, positions: NDArray[np.intp], counts: Ints, ask: Ask) -> None:
-        """Seat so many members on each of these nodes (by position in line) for a while."""
+    def take(self, start: int, end: int, positions: NDArray[np.intp], counts: Ints, ask: Ask) -> int:
+        """Seat so many members on each of these nodes (by position in line) for a while; returns a receipt."""
         self._own()
         columns = self._split(positions, counts)
-        self._taken.append((start, end, columns, counts, ask))
+        self._tokens += 1
+        self._taken[self._tokens] = (start, end, positions, counts, ask)
         self._subtract(start, end, columns, counts, ask, 1)
+        return self._tokens
 
-    def undo(self) -> None:
-        """Give back what was taken last. The columns stay apart, which changes no answer."""
-        start, end, columns, counts, ask = self._taken.pop()
-        self._subtract(start, end, columns, counts, ask, -1)
+    def give(self, receipt: int) -> None:
+        """Give back what was taken. The columns stay apart, which changes no answer."""
+        start, end, positions, counts, ask = self._taken.pop(receipt)
+        self._subtract(start, end, self.columns_of(positions), counts, ask, -1)
+
+    def isolate(self, positions: NDArray[np.intp]) -> None:
+        """Give these nodes columns that they share with no other node."""
+        self._own()
+        self._split(positions, np.zeros(len(positions), np.int64))
+
+    def columns_of(self, positions: NDArray[np.intp]) -> NDArray[np.int32]:
+        """The columns of nodes, by position in line."""
+        return self._columns()[positions]
+
+    def descends_from(self, column: int) -> Bools:
+        """Columns that were split off a class of the view, itself included."""
+        origin = np.array(self._origin) if self._origin else np.arange(self.count)
+        return cast("Bools", origin == column)
 
     def positions(self) -> "Ints":
         """Position of the first node of each column in the line."""
@@ -174,7 +199,7 @@ class Profile:
         self._owned = True
         self.positions()
         self.column_of = self._columns().copy()
-        self._origin = list(range(self.count))
+        self._origin = self._origin or list(range(self.count))
         if not self.has_future:
             self._widen_columns(self.count + 16)
             self.lanes = [_wider(lane, self.count + 16) for lane in self.lanes]
@@ -184,7 +209,7 @@ class Profile:
         self.usable = _wider(self.usable, width)
         if self.first is not None:
             self.first = _wider(self.first, width)
-        if not hasattr(self, "_origin"):
+        if not self._origin:
             self._origin = list(range(self.count))
 
     def _split(self, positions: NDArray[np.intp], counts: Ints) -> NDArray[np.int32]:
@@ -311,10 +336,10 @@ def expected(view: View, now: int, percent: int) -> Ints:
     for slot in np.flatnonzero(ends <= now):
         if int(slot) in view.seated:
             ends[slot] = overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
-    for slot in view.leaving:
-        life = view.held(slot).life
+    for leaver in view.leaving:
+        life = view.held(leaver).life
         if life.state is State.DRAINING:
-            ends[slot] = min(int(ends[slot]), max(life.leave_by, now + 1))
+            ends[leaver] = min(int(ends[leaver]), max(life.leave_by, now + 1))
     return ends
 
 
@@ -337,7 +362,7 @@ def _divided(amounts: NDArray[np.signedinteger], units: int) -> NDArray[np.signe
     return amounts // amounts.dtype.type(units)
 
 
-def _wider(array: NDArray, width: int) -> NDArray:
+def _wider(array: NDArray[T], width: int) -> NDArray[T]:
     more = width - array.shape[-1]
     if more <= 0:
         return array.copy()

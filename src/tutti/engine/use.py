@@ -3,7 +3,22 @@
 from collections.abc import Sequence
 
 from .decay import decayed, steps_between
-from .model import SECOND
+from .estimate import sizes
+from .model import SECOND, Gang, Seats
+
+
+def held(resources: dict[str, int], gang: Gang, seats: Sequence[Seats]) -> tuple[list[int], list[int]]:
+    """What seats hold of each resource, and the part up to the gang's minimum."""
+    total, floor = [0] * len(resources), [0] * len(resources)
+    for role, given in zip(gang.roles, seats, strict=True):
+        members = given.members
+        low = min(members, sizes(role, given.shape)[0])
+        for name, amount in role.shapes[given.shape].ask.items():
+            at = resources.get(name)
+            if at is not None:
+                total[at] += members * amount
+                floor[at] += low * amount
+    return total, floor
 
 
 class QueueUse:

@@ -163,7 +163,6 @@ def _number_faults(role: Role) -> Iterator[str]:
         if shape.min or shape.want or shape.max:
             low, want, high = shape.min or role.min, shape.want or role.want, shape.max or role.max
             yield from _bound_faults(low, want, high, f" on shape {number}")
-    yield from _amount_faults("spares_per", role.spares_per)
 
 
 def _bound_faults(low: int, want: int, high: int, where: str) -> Iterator[str]:

@@ -36,6 +36,8 @@ class View:
         "entry_amount",
         "entry_class",
         "entry_slot",
+        "faulty",
+        "ground",
         "jobs",
         "leaving",
         "line",
@@ -61,6 +63,8 @@ class View:
         classes = world.classes
         self.number = world.version
         self.at = world.at
+        self.ground = world.ground
+        self.faulty = world.faulty
         self.resources: dict[str, int] = world.resources
         self.topology: Topology = world.topology
         self.nodes: list[Node | None] = world.nodes

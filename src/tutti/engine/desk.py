@@ -1,0 +1,194 @@
+"""The working papers of one decision: what is left after the actions so far, and what was found out on the way."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from .cache import Cache
+from .estimate import run_time
+from .model import NEVER, Job, Kind, Queue, Seats, State, Token
+from .place import Need, Seating
+from .plan import AnyAction, Plan, Reason
+from .policy import Policy
+from .profile import Bools, Profile
+from .quota import Shares
+from .sizes import Sizes, job_sizes
+from .use import held
+from .view import View
+
+
+class SeatRoles(Protocol):
+    """How several roles are seated together."""
+
+    def __call__(
+        self, desk: "Desk", job: Job, needs: tuple[Need, ...], sizes: list[Sizes], start: int, end: int
+    ) -> list[Seating] | None: ...
+
+
+class Desk:
+    """Everything a step of the cycle may read and write. It is thrown away when the plan is made."""
+
+    def __init__(self, view: View, now: int, policy: Policy, cache: Cache, seat_roles: SeatRoles) -> None:
+        self.seat_roles = seat_roles
+        self.view = view
+        self.now = now
+        self.policy = policy
+        self.cache = cache
+        self.shares = Shares(view, now, policy)
+        self.usable = usable(view, now, policy)
+        self.profile = Profile(view, now, policy.reserve.quantile, self.usable)
+        self.actions: list[AnyAction] = []
+        self.answers: dict[str, Reason] = {}
+        self.spent: list[str] = []
+        self.blocked: list[Job] = []
+        """Gangs that could not sit; why is worked out for all of them together at the end."""
+        self.stays: dict[str, tuple[int, int, Job, tuple[Seats, ...], list[int]]] = {}
+        """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
+        self.promised = 0
+        self.steps = policy.effort.search_steps
+        self.failed: dict[object, list[tuple[int, int]]] = {}
+        """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""
+        self.strict_queues: dict[str, str] = {}
+        """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
+        self.highest_started = -(1 << 62)
+        self._highest: int | None = None
+        self._wake = NEVER
+        self._masks: dict[object, tuple[int, Bools]] = {}
+
+    def act(self, action: AnyAction) -> int:
+        """Add an action to the plan; its position is returned."""
+        self.actions.append(action)
+        return len(self.actions) - 1
+
+    def answer(self, job: Job, reason: Reason) -> None:
+        """Say why a gang waits."""
+        self.answers[job.gang.name] = reason
+
+    def wake(self, moment: int) -> None:
+        """Time alone changes the answer at this moment."""
+        if self.now < moment < self._wake:
+            self._wake = moment
+
+    def plan(self) -> Plan:
+        """What was decided."""
+        return Plan(
+            view=self.view.number,
+            at=self.now,
+            actions=tuple(self.actions),
+            answers=self.answers,
+            wake_at=self._wake,
+            spent=tuple(self.spent),
+        )
+
+    def seated(self, job: Job, start: int, end: int, seats: tuple[Seats, ...], receipts: list[int]) -> None:
+        """Note a stay whose seats were taken."""
+        self.stays[job.gang.name] = (start, end, job, seats, receipts)
+
+    def unseat(self, job: Job) -> None:
+        """Give back the seats of a stay noted earlier, if there is one."""
+        stay = self.stays.pop(job.gang.name, None)
+        for receipt in stay[4] if stay else ():
+            self.profile.give(receipt)
+            self.failed.clear()
+
+    def spend(self, job: Job, steps: int = 1) -> bool:
+        """Use up some of the effort one decision may take; False when it is used up, and the plan will say so."""
+        self.steps -= steps
+        if self.steps < 0 and job.gang.name not in self.spent:
+            self.spent.append(job.gang.name)
+        return self.steps >= 0
+
+    def highest_unpromised(self) -> int:
+        """The highest priority among gangs that wait without a promise."""
+        if self._highest is None:
+            jobs = (self.view.held(slot) for slot in self.view.queued)
+            free = [j.gang.priority for j in jobs if j.life.promise is None and j.life.state is not State.HELD]
+            self._highest = max(free, default=-(1 << 62))
+        return self._highest
+
+    def is_hopeless(self, job: Job) -> bool:
+        """Whether a gang that asks for no more, for no longer, has already found no seats in this pass."""
+        key, members, length = self._request(job)
+        return any(m <= members and n <= length for m, n in self.failed.get(key, ()))
+
+    def note_hopeless(self, job: Job) -> None:
+        """Remember a request that found no seats: until something is given back, a larger one finds none either."""
+        key, members, length = self._request(job)
+        known = self.failed.setdefault(key, [])
+        known[:] = [(m, n) for m, n in known if m < members or n < length]
+        known.append((members, length))
+
+    def _request(self, job: Job) -> tuple[object, int, int]:
+        needs = self.cache.needs(self.view, job)
+        if len(needs) > 1 or len(needs[0]) > 1 or job.gang.domain_ask:
+            return job.gang.name, 1, 0
+        return needs[0][0].alike, job_sizes(job, 0).low, self.length(job)
+
+    def least_amounts(self, job: Job) -> list[int]:
+        """What the gang holds of each resource at its minimum, on the shapes it likes best."""
+        least = [0] * len(self.view.resources)
+        for role, needs in enumerate(self.cache.needs(self.view, job)):
+            members = job_sizes(job, role).low
+            for resource, amount in needs[0].ask:
+                least[resource] += members * amount
+        return least
+
+    def queue(self, job: Job) -> Queue | None:
+        """The queue a gang stands in."""
+        return self.view.queues.get(job.gang.queue)
+
+    def length(self, job: Job, seats: tuple[Seats, ...] = ()) -> int:
+        """How long a gang is taken to run, at the percentile promises are made with."""
+        return run_time(job, self.queue(job), self.policy.reserve.quantile, seats)
+
+    def mask(self, need: Need) -> Bools:
+        """Columns whose nodes take members of this need, as far as tags, taints and health go."""
+        profile = self.profile
+        known = self._masks.get(need.key)
+        if known is None or known[0] != profile.count:
+            eligible = self.view.topology.eligible(*need.key)
+            mask = profile.usable[: profile.count] & eligible[profile.kind[: profile.count]]
+            known = self._masks[need.key] = (profile.count, mask)
+        return known[1]
+
+    def seats(self, need: Need, seating: Seating) -> Seats:
+        """A seating as nodes in rank order, which is the order of the line."""
+        order = np.argsort(seating.positions, kind="stable")
+        nodes = self.view.by_line[seating.positions[order]]
+        return Seats(tuple(nodes.tolist()), tuple(seating.counts[order].tolist()), need.shape)
+
+    def seating(self, seats: Seats) -> Seating:
+        """The other way round: positions in line."""
+        return Seating(self.view.line[list(seats.nodes)].astype(np.intp), np.array(seats.counts, np.int64))
+
+    def amounts(self, job: Job, seats: Sequence[Seats]) -> tuple[list[int], list[int]]:
+        """What seats hold of each resource, and the part up to the gang's minimum."""
+        return held(self.view.resources, job.gang, seats)
+
+
+def usable(view: View, now: int, policy: Policy) -> Bools:
+    """Classes whose nodes take new members: ready, and not known to fail again and again."""
+    ready = view.class_ready
+    after, window = policy.repair.lemon_after, policy.repair.lemon_window
+    lemons = (
+        [
+            number
+            for number, trait in enumerate(view.traits)
+            if trait is not None
+            and len(trait.faults) >= after
+            and sum(at > now - window for at in trait.faults) >= after
+        ]
+        if view.faulty
+        else []
+    )
+    if not lemons:
+        return ready
+    ready = ready.copy()
+    ready[lemons] = False
+    return ready
+
+
+def wait(token: Token, detail: str = "", *wakes: str, kind: Kind = Kind.WAIT, **more: object) -> Reason:
+    """A reason to wait."""
+    return Reason(token, kind, detail, wakes=wakes, **more)  # type: ignore[arg-type]

@@ -1,0 +1,50 @@
+"""May the gang be placed at all? What must hold before anybody looks for seats."""
+
+from .desk import Desk, wait
+from .model import Job, Kind, State, Token
+from .plan import Reason
+from .validate import faults
+
+
+def gate(desk: Desk, job: Job) -> Reason | None:
+    """The first thing that keeps the gang out of the running, or None."""
+    gang, life = job.gang, job.life
+    if wrong := desk.cache.once(desk.view, job, "faults", lambda: faults(gang, desk.view)):
+        return wait(Token.INVALID, "; ".join(wrong), "owner", kind=Kind.CHANGE)
+    if gang.unsupported:
+        return wait(Token.UNSUPPORTED, gang.unsupported, "owner", kind=Kind.CHANGE)
+    if life.state is State.HELD:
+        return wait(Token.HELD, "", "owner", kind=Kind.CHANGE)
+    return _queue(desk, job) or _others(job) or _time(desk, job)
+
+
+def _queue(desk: Desk, job: Job) -> Reason | None:
+    name = job.gang.queue
+    queue = desk.queue(job)
+    if queue is None:
+        return wait(Token.QUEUE_CLOSED, f"there is no queue {name!r}", f"queue:{name}", kind=Kind.CHANGE)
+    if queue.closed:
+        return wait(Token.QUEUE_CLOSED, f"queue {name!r} is closed", f"queue:{name}", kind=Kind.ASK)
+    return None
+
+
+def _others(job: Job) -> Reason | None:
+    if job.gang.after:
+        names = tuple(entry.split(":", 1)[-1] for entry in job.gang.after)
+        never = any(entry.startswith("never:") for entry in job.gang.after)
+        kind = Kind.CHANGE if never else Kind.WAIT
+        wakes = tuple(f"gang:{name}" for name in names)
+        return Reason(Token.DEPENDENCY_WAIT, kind, ", ".join(job.gang.after), blockers=names, wakes=wakes)
+    if job.life.awaiting:
+        return wait(
+            Token.WAITING_FOR_MEMBERS, f"{job.life.awaiting} members are not there yet", f"gang:{job.gang.name}"
+        )
+    return None
+
+
+def _time(desk: Desk, job: Job) -> Reason | None:
+    attempt = job.life.attempt
+    if attempt.not_before <= desk.now:
+        return None
+    desk.wake(attempt.not_before)
+    return Reason(Token.BACKING_OFF, detail=attempt.why, wakes=("time",), retry_at=attempt.not_before)

@@ -1,0 +1,188 @@
+"""When will it start? Promises: given, kept, made better, and broken only by a listed rule."""
+
+from .desk import Desk, wait
+from .model import NEVER, Job, Pledge, Promise, State, Token
+from .place import Need, Outlook, Seating
+from .plan import Await, Reserve
+from .policy import ALL, Break
+from .profile import expected
+from .sizes import job_sizes
+from .whole import Sitting, allowed, moments, shapes_of, sit_at, sit_with
+
+
+def keep_promises(desk: Desk) -> None:
+    """Before anybody is placed, the room of standing promises and pledges is taken out."""
+    for job in sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name)):
+        pledge, promise = job.life.pledge, job.life.promise
+        if pledge is not None and pledge.expires > desk.now:
+            _hold(desk, job, pledge)
+        elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
+            sitting = sit_at(desk, job, max(promise.start, desk.now))
+            if sitting is not None:
+                sitting.take(desk, job)
+
+
+def _standing(desk: Desk) -> list[Job]:
+    jobs = (desk.view.held(slot) for slot in desk.view.queued)
+    return [job for job in jobs if (job.life.promise or job.life.pledge) and job.life.state is not State.HELD]
+
+
+def _due(job: Job) -> int:
+    return job.life.promise.start if job.life.promise else 0
+
+
+def _may_be_broken(desk: Desk, job: Job) -> bool:
+    """Whether a gang of higher priority is waiting without a promise of its own."""
+    if Break.HIGHER_PRIORITY not in desk.policy.reserve.breaks:
+        return False
+    return job.gang.priority < desk.highest_unpromised()
+
+
+def _hold(desk: Desk, job: Job, pledge: Pledge) -> None:
+    """What is being freed belongs to the gang from the moment the last victim is gone."""
+    ready = pledged_from(desk, pledge)
+    length = desk.length(job, pledge.seats)
+    end = NEVER if length >= NEVER else ready + length
+    needs = desk.cache.needs(desk.view, job)
+    receipts = []
+    for role, held in enumerate(pledge.seats):
+        if held.nodes:
+            seating = desk.seating(held)
+            receipts.append(
+                desk.profile.take(ready, end, seating.positions, seating.counts, needs[role][held.shape].ask)
+            )
+    desk.seated(job, ready, end, pledge.seats, receipts)
+
+
+def pledged_from(desk: Desk, pledge: Pledge) -> int:
+    """When the last victim of a pledge is expected to be gone."""
+    ends = expected(desk.view, desk.now, desk.profile.percent)
+    gone_by = [int(ends[slot]) for slot in desk.view.seated if desk.view.held(slot).gang.name in pledge.victims]
+    return max([desk.now, *gone_by])
+
+
+def may_have_promise(desk: Desk, job: Job) -> bool:
+    """Whether the gang stands far enough ahead, or has waited long enough, to be promised a start."""
+    depth = desk.policy.reserve.depth
+    if depth == ALL or desk.promised < depth or job.life.promise is not None:
+        return True
+    return has_waited_out(desk, job)
+
+
+def has_waited_out(desk: Desk, job: Job) -> bool:
+    """Whether the gang has waited so long that it must be promised a start."""
+    queue = desk.queue(job)
+    most = job.gang.max_wait or (queue.max_wait if queue else 0) or desk.policy.reserve.max_wait
+    if not most:
+        return False
+    desk.wake(job.gang.submitted + most)
+    return job.gang.submitted + most <= desk.now
+
+
+def promise(desk: Desk, job: Job) -> bool:
+    """Promise the gang the earliest start there is, and take the room out; False when there is none."""
+    sitting = earliest(desk, job)
+    if sitting is None:
+        return _promise_without_time(desk, job) if has_waited_out(desk, job) else _withdraw(desk, job)
+    sitting.take(desk, job)
+    desk.promised += 1
+    desk.wake(sitting.start)
+    old = job.life.promise
+    if old is None or old.start != sitting.start:
+        desk.act(
+            Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
+        )
+    return True
+
+
+def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
+    old = job.life.promise
+    later = old is not None and sitting.start > old.start
+    given = desk.now if old is None else old.given
+    return Promise(sitting.start, sitting.end, sitting.seats, given, (old.broken if old else 0) + later)
+
+
+def _why(desk: Desk, job: Job, sitting: Sitting) -> str:
+    """What moved a promise; '' for a new one."""
+    old = job.life.promise
+    if old is None:
+        return ""
+    if sitting.start < old.start:
+        return Break.BETTER_START
+    nodes = [desk.view.nodes[node] for held in old.seats for node in held.nodes if node < len(desk.view.nodes)]
+    if any(node is None or node.state for node in nodes):
+        return Break.NODE_LOST
+    return Break.HIGHER_PRIORITY if job.gang.priority < desk.highest_started else Break.OVERRUN
+
+
+def _withdraw(desk: Desk, job: Job) -> bool:
+    if job.life.promise is not None:
+        desk.act(Reserve(job.gang.name, desk.view.number, promise=None, why=Break.OVERRUN))
+    return False
+
+
+def earliest(desk: Desk, job: Job) -> Sitting | None:
+    """The first moment at which the whole gang can sit for its whole stay."""
+    best: Sitting | None = None
+    for needs in shapes_of(desk, job):
+        if any(need.missing for need in needs):
+            continue
+        for moment in moments(desk, job, needs, desk.now):
+            if best is not None and moment >= best.start:
+                break
+            if not desk.spend(job):
+                return best
+            found = sit_with(desk, job, needs, moment)
+            if found is not None:
+                best = found
+                break
+    return best
+
+
+def _promise_without_time(desk: Desk, job: Job) -> bool:
+    """Nobody knows when room frees: what is free now is kept for the gang, and more as it frees."""
+    needs = next(iter(shapes_of(desk, job)))
+    seats, receipts = [], []
+    for role, need in enumerate(needs):
+        seating = _some(desk, job, role, need)
+        seats.append(desk.seats(need, seating))
+        if len(seating.positions):
+            receipts.append(desk.profile.take(desk.now, NEVER, seating.positions, seating.counts, need.ask))
+    desk.seated(job, desk.now, NEVER, tuple(seats), receipts)
+    desk.promised += 1
+    old = job.life.promise
+    if old is None or old.start < NEVER:
+        given = desk.now if old is None else old.given
+        kept = Promise(NEVER, NEVER, tuple(seats), given, old.broken + 1 if old else 0)
+        desk.act(Reserve(job.gang.name, desk.view.number, promise=kept))
+    return True
+
+
+def _some(desk: Desk, job: Job, role: int, need: Need) -> Seating:
+    """As many members of a role as can be kept room for right now, up to what is wanted."""
+    profile = desk.profile
+    first, last = profile.slots(desk.now, NEVER)
+    outlook = Outlook(profile, need, first, last, allowed(desk, job, need, desk.now, NEVER))
+    size = min(outlook.capacity(), job_sizes(job, role, need.shape).want)
+    seating = outlook.choose(size) if size else None
+    return seating or Seating.empty()
+
+
+def wait_for_eviction(desk: Desk, job: Job) -> bool:
+    """Whether the gang waits for room that is being freed for it; an expired pledge is given up."""
+    pledge = job.life.pledge
+    if pledge is None:
+        return False
+    if pledge.expires <= desk.now or not _victims(desk, pledge):
+        desk.act(Await(job.gang.name, desk.view.number, pledge=None))
+        return False
+    desk.wake(pledge.expires)
+    _hold(desk, job, pledge)
+    names = tuple(_victims(desk, pledge))
+    desk.answer(job, wait(Token.WAITING_FOR_EVICTION, ", ".join(names), *(f"gang:{n}" for n in names), blockers=names))
+    return True
+
+
+def _victims(desk: Desk, pledge: Pledge) -> list[str]:
+    seated = {desk.view.held(slot).gang.name for slot in desk.view.seated}
+    return [name for name in pledge.victims if name in seated]
