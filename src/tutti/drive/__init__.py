@@ -1,0 +1,1 @@
+"""What every world shares: the loop, backend and clock, estimates from history, the ledger, forecasts."""

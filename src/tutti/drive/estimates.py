@@ -1,0 +1,117 @@
+"""How long will it run? Learnt from earlier runs of the same user, command and size.
+
+The middle estimate is the mean of the last two runs, which is hard to beat (Tsafrir, Etsion and Feitelson, 2007); the
+cautious one is a quantile of the last runs. Everything is integer arithmetic and bounded, so that the same history
+gives the same estimates everywhere.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from tutti.engine.estimate import sizes
+from tutti.engine.model import NEVER, Data, Estimate, Gang, Source
+
+KEEP_RUNS = 20
+KEEP_KEYS = 20_000
+ENOUGH = 5
+"""Runs from which a quantile means something; with fewer, the longest run is doubled."""
+
+Key: TypeAlias = tuple[str, ...]
+FILLED = frozenset({Source.DECLARED, Source.HISTORY, Source.NONE})
+"""Estimates that history may complete."""
+STEM = re.compile(r"(?:[-_.][0-9a-f]*[0-9][0-9a-f]*|\d+)+$")
+
+
+def stem(gang: Gang) -> str:
+    """The gang's name without the number or hash at its end: what stays the same from run to run."""
+    return STEM.sub("", gang.name) or gang.name
+
+
+class Runs(Data, frozen=True):
+    """The last runs under one key, oldest first, in microseconds at the wanted size."""
+
+    key: Key
+    lengths: tuple[int, ...]
+
+
+class Memory(Data, frozen=True):
+    """A history as plain data, to be stored."""
+
+    runs: tuple[Runs, ...] = ()
+
+
+class History:
+    """Run times by user, command and size; where that is unknown by user and size, then by user."""
+
+    def __init__(self, command: Callable[[Gang], str] = stem) -> None:
+        self._command = command
+        self._runs: dict[Key, tuple[int, ...]] = {}
+
+    def learn(self, gang: Gang, ran: int) -> bool:
+        """Take in a run. True while little is known of this kind, so that those who wait deserve a new estimate."""
+        if ran <= 0:
+            return False
+        keys = self.keys(gang)
+        for key in keys:
+            before = self._runs.pop(key, ())
+            self._runs[key] = (*before, ran)[-KEEP_RUNS:]
+        while len(self._runs) > KEEP_KEYS:
+            del self._runs[next(iter(self._runs))]
+        return len(self._runs[keys[0]]) <= 2
+
+    def estimate(self, gang: Gang) -> Estimate:
+        """The gang's estimate, completed from history.
+
+        A declared limit stays the limit, and nothing is estimated above it. Quantiles that were declared stay too.
+        The source says where the quantiles come from.
+        """
+        told = gang.estimate
+        if told.source not in FILLED or (told.source is Source.DECLARED and (told.p50 or told.p90)):
+            return told
+        limit = NEVER if told.source is Source.NONE else told.limit
+        runs = self._best(gang)
+        if not runs:
+            return Estimate(limit, source=Source.DECLARED) if limit < NEVER else Estimate()
+        p50, p90 = quantiles(runs)
+        return Estimate(limit, min(p50, limit), min(p90, limit), Source.HISTORY)
+
+    def alike(self, one: Gang, other: Gang) -> bool:
+        """Whether the two are runs of the same thing."""
+        return one.user == other.user and self.keys(one)[0] == self.keys(other)[0]
+
+    def keys(self, gang: Gang) -> tuple[Key, Key, Key]:
+        """Where runs of this gang are kept, the most telling place first."""
+        size = str(sum(sizes(role)[1] for role in gang.roles))
+        return (gang.user, self._command(gang), size), (gang.user, size), (gang.user,)
+
+    def memory(self) -> Memory:
+        """All of it as plain data; `recalled` gives the same estimates again."""
+        return Memory(tuple(Runs(key, lengths) for key, lengths in self._runs.items()))
+
+    @classmethod
+    def recalled(cls, memory: Memory, command: Callable[[Gang], str] = stem) -> "History":
+        """A history from stored data."""
+        history = cls(command)
+        history._runs = {runs.key: runs.lengths for runs in memory.runs}
+        return history
+
+    def dump(self) -> bytes:
+        """The history in bytes, for a file or a ConfigMap."""
+        return msgspec.json.encode(self.memory())
+
+    def _best(self, gang: Gang) -> tuple[int, ...]:
+        known = self.keys(gang) if gang.user else self.keys(gang)[:2]
+        return next((runs for key in known if (runs := self._runs.get(key))), ())
+
+
+def quantiles(runs: tuple[int, ...]) -> tuple[int, int]:
+    """What half of the runs, and nine in ten, are expected to stay under."""
+    last = runs[-2:]
+    p50 = sum(last) // len(last)
+    if len(runs) < ENOUGH:
+        return p50, 2 * max(runs)
+    ranked = sorted(runs)
+    return p50, max(p50, ranked[-(-9 * len(ranked) // 10) - 1])

@@ -1,0 +1,349 @@
+"""The loop every world shares: events in, decide, check, actions out.
+
+The step is synchronous and does no input or output, so the simulator calls it directly; the shells of the other worlds
+are thin (see `shell.py`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from tutti.engine import events as ev
+from tutti.engine.cache import Cache
+from tutti.engine.check import Violation, check
+from tutti.engine.model import SECOND, Coupling, Job, Life, Listing, Resizing, Seats, State
+from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason
+from tutti.engine.policy import Policy
+from tutti.engine.view import View
+from tutti.engine.world import Touched, World
+
+from .asked import Asked
+from .backend import Capabilities, Refused
+from .estimates import History
+from .intake import Intake
+from .ledger import Ledger
+from .notice import Notice, Tell, Trouble, silent
+from .outcome import ENDS, RESIZES, kind, outcome, undone
+from .resync import kept_history
+
+Keyed = tuple[str, AnyAction]
+Watch = Callable[[ev.Event, Touched], None]
+
+SETTLE = 10 * SECOND
+"""News that only refines an estimate is looked at once in so long, together."""
+SOFT = frozenset({ev.Reported, ev.Estimated, ev.Running, ev.TurnTaken, ev.Promised, ev.Pledged})
+"""Events that never make a gang start by themselves."""
+LASTING = (*RESIZES, *ENDS)
+"""Actions whose effect takes its time."""
+CALM = frozenset({State.STARTING, State.RUNNING})
+
+
+class Decide(Protocol):
+    """The engine's decision, or another one with the same promise."""
+
+    def __call__(self, view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
+        """What to do about the view."""
+
+
+class Check(Protocol):
+    """The engine's checker, or another one."""
+
+    def __call__(self, view: View, plan: Plan, policy: Policy, now: int | None = None) -> Sequence[Violation]:
+        """What is wrong with the plan."""
+
+
+class Driver:
+    """Keeps the world, asks for decisions when they can matter, and lets only safe actions through.
+
+    `step` never raises because of what an event says, what a decision does or what the checker finds: it tells.
+    """
+
+    def __init__(  # noqa: PLR0913 - every part but the policy may be left out
+        self,
+        policy: Policy,
+        world: World | None = None,
+        *,
+        can: Capabilities = Capabilities(),  # noqa: B008
+        history: History | None = None,
+        ledger: Ledger | None = None,
+        decide: Decide | None = None,
+        check: Check = check,
+        tell: Tell = silent,
+        watch: Sequence[Watch] = (),
+        epoch: str = "",
+    ) -> None:
+        """`epoch` begins every key; a daemon that restarts gives a new one, so that no key is used twice."""
+        self.policy = policy
+        self.world = world or World(policy.order.half_life)
+        self.intake = Intake(can, history)
+        self.ledger = ledger
+        self.asked = Asked()
+        self.counts: Counter[Trouble] = Counter()
+        self.plan = Plan(view=-1, at=0)
+        """The latest plan; its answers stand until the next."""
+        self._decide = decide or engine_decide()
+        self._check = check
+        self._tell = tell
+        self._watch = tuple(watch)
+        self._epoch = epoch
+        self._cache = Cache()
+        self._wake = 0
+        self._looked = 0
+        self._restless: dict[int, None] = {}
+        self._again: list[tuple[int, str, AnyAction]] = []
+        self._read_world(0)
+
+    @property
+    def wake_at(self) -> int:
+        """When to call `step` next if nothing happens before."""
+        return min([self._wake, *(at for at, _, _ in self._again)])
+
+    def step(self, events: Iterable[ev.Event], now: int) -> list[Keyed]:
+        """Take in what happened and answer with the actions to carry out, in order, each with its key.
+
+        All events of one call are looked at together, by one decision at most.
+        """
+        due = False
+        for event in events:
+            if self._take(event, now):
+                due = True
+        out = self._sent_again(now) if self._again else []
+        if due or now >= self._wake:
+            out += self._act(now)
+        return out
+
+    def answer(self, name: str) -> Reason | None:
+        """Why a gang waits, or None when it does not."""
+        slot = self.world.slots.get(name, -1)
+        return self.plan.answers.get(name) if slot in self.world.queued else None
+
+    def refused(self, key: str, action: AnyAction, refusal: Refused, now: int) -> list[Keyed]:
+        """The backend would not begin an action: what was entered for it is taken back."""
+        self._say(Trouble.REFUSED, now, refusal.why, action.gang, key)
+        before = self.asked.before(action.gang)
+        due = [self._take(event, now) for event in undone(action, refusal, before, now)]
+        later = max(refusal.not_before, now + self.policy.repair.back_off)
+        if isinstance(action, RESIZES):
+            if (slot := self.world.slots.get(action.gang, -1)) >= 0:
+                self.asked.refused(action, self.world.job_in(slot).life, later)
+        elif isinstance(action, ENDS):
+            self._again.append((later, key, action))
+        return self._act(now) if any(due) else []
+
+    def resync(self, listing: Listing, now: int) -> None:
+        """Replace what is known by a full listing. Promises, pledges and estimates it does not know are kept."""
+        fresh = World.load(kept_history(listing, self.world), self.policy.order.half_life)
+        fresh.version = max(fresh.version, self.world.version) + 1
+        if self.world.version and fresh.listing() != self.world.listing():
+            self._say(Trouble.DRIFT, now, "the listing differs from what the events had told")
+        if self.ledger is not None:
+            self.ledger.advance(self.world, now)
+        self.world = fresh
+        self._cache = Cache()
+        self._wake = 0
+        self._read_world(now)
+
+    def turn_to(self, policy: Policy) -> None:
+        """Go by another policy from the next step on."""
+        self.policy = policy
+        self._cache = Cache()
+        self._wake = 0
+
+    # -- events
+
+    def _take(self, event: ev.Event, now: int) -> bool:
+        """Enter one event from outside; whether it can change what should be done."""
+        like: Job | None = None
+        if isinstance(event, ev.Submitted):
+            event = self.intake.submitted(event, self.world)
+        elif isinstance(event, ev.Ended):
+            like = self._learnt(event)
+        elif isinstance(event, ev.Changed):
+            event = self.intake.changed(event, self.world)
+        elif isinstance(event, ev.Refused):
+            event = self.intake.refused(event, self.world, self.policy.repair.back_off)
+        touched = self._enter(event)
+        if touched.note:
+            self._say(Trouble.STALE_EVENT, now, touched.note, str(getattr(event, "gang", "")))
+            return False
+        if like is not None:
+            for news in self.intake.better(like.gang, self.world, event.at):
+                self._enter(news)
+        self.asked.heard(event)
+        return self._matters(event, touched, now)
+
+    def _learnt(self, event: ev.Ended) -> Job | None:
+        slot = self.world.slots.get(event.gang, -1)
+        return self.world.jobs[slot] if self.intake.ended(event, self.world) else None
+
+    def _enter(self, event: ev.Event) -> Touched:
+        ledger = self.ledger
+        touched = self.world.apply(event) if ledger is None else ledger.through(self.world, event)
+        if touched.slot >= 0 and not touched.note:
+            self._note_restless(touched.slot)
+        for watch in self._watch:
+            watch(event, touched)
+        return touched
+
+    def _matters(self, event: ev.Event, touched: Touched, now: int) -> bool:
+        if touched.nodes:
+            self._read_restless()
+            return True
+        world = self.world
+        if not world.queued and not self._restless and not world.draining:
+            return False
+        if type(event) in SOFT:
+            self._wake = min(self._wake, max(self._looked + SETTLE, now))
+            return False
+        return True
+
+    def _note_restless(self, slot: int) -> None:
+        """Keep the list of gangs that may want something although nobody waits: broken, elastic or loose ones."""
+        job = self.world.jobs[slot]
+        if job is not None and slot in self.world.seated and is_restless(job):
+            self._restless[slot] = None
+        else:
+            self._restless.pop(slot, None)
+
+    def _read_restless(self) -> None:
+        for slot in self.world.seated:
+            self._note_restless(slot)
+
+    def _read_world(self, now: int) -> None:
+        self._restless = {}
+        self._read_restless()
+        if self.ledger is not None:
+            self.ledger.open(self.world, max(now, self.world.at))
+
+    # -- decisions
+
+    def _act(self, now: int) -> list[Keyed]:
+        self._looked = now
+        plan, bad = self._decided(now)
+        if plan is None:
+            self._cache = Cache()
+            self._wake = now + self.policy.repair.back_off
+            return []
+        self.plan = plan
+        self._wake = plan.wake_at
+        if self.ledger is not None:
+            self.ledger.answered(self.world, plan.answers, now)
+        return self._carried_out(plan, bad, now) if plan.actions else []
+
+    def _decided(self, now: int) -> tuple[Plan | None, set[int]]:
+        """A plan and the positions of actions that must not be carried out; None where deciding failed.
+
+        The view lives no longer than this call, so that the world need not be copied when it next changes.
+        """
+        view = self.world.view()
+        doing = "decide"
+        try:
+            plan = self._decide(view, now, self.policy, cache=self._cache)
+            if not plan.actions:
+                return plan, set()
+            doing = "check"
+            found = self._check(view, plan, self.policy, now)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, running gangs must not suffer from it
+            self._say(Trouble.CRASHED, now, f"{doing} failed: {type(failure).__name__}: {failure}")
+            return None, set()
+        for violation in found:
+            self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)
+        return plan, {violation.action for violation in found if violation.action >= 0}
+
+    def carry_out(self, plan: Plan, now: int) -> list[Keyed]:
+        """Carry out a plan made earlier, such as one a person has approved; what has gone stale is skipped."""
+        view = self.world.view()
+        found = self._check(view, msgspec.structs.replace(plan, view=view.number), self.policy, now)
+        del view
+        for violation in found:
+            self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)
+        return self._carried_out(plan, {violation.action for violation in found if violation.action >= 0}, now)
+
+    def _carried_out(self, plan: Plan, bad: set[int], now: int) -> list[Keyed]:
+        out: list[Keyed] = []
+        stale = self._stale(plan, now) if plan.view != self.world.version else set()
+        dropped = bad | stale
+        for index, action in enumerate(plan.actions):
+            if index in dropped or not dropped.isdisjoint(action.after):
+                dropped.add(index)
+                continue
+            key = f"{self._epoch}{plan.view}/{action.gang}/{kind(action)}"
+            if self._begun(action, key, plan.view, now):
+                out.append((key, action))
+            else:
+                dropped.add(index)
+        return out
+
+    def _begun(self, action: AnyAction, key: str, decided: int, now: int) -> bool:
+        """Enter an action's outcome; whether the action is to be sent."""
+        slot = self.world.slots.get(action.gang, -1)
+        if slot < 0:
+            self._say(Trouble.NOT_ENTERED, now, f"no gang named {action.gang!r}", action.gang, key)
+            return False
+        life = self.world.job_in(slot).life
+        lasting = isinstance(action, LASTING)
+        if lasting and self._is_asked(action, life, key, now):
+            return False
+        entry = outcome(action, life, now, decided)
+        if entry is not None and (note := self._enter(entry).note):
+            self._say(Trouble.NOT_ENTERED, now, note, action.gang, key)
+            return False
+        if lasting:
+            patience = now + self.policy.repair.hold_up_to
+            self.asked.ask(action, life.seats, self.world.job_in(slot).life, patience)
+        return True
+
+    def _is_asked(self, action: AnyAction, life: Life, key: str, now: int) -> bool:
+        if self.asked.stands(action, life, now):
+            return True
+        if self.asked.is_overdue(action.gang, now):
+            self._say(Trouble.OVERDUE, now, f"{self.asked.word(action.gang)} was never answered", action.gang, key)
+        return False
+
+    def _stale(self, plan: Plan, now: int) -> set[int]:
+        """Positions of actions whose gang, or a node they use, has changed since the plan was made."""
+        found = {i for i, action in enumerate(plan.actions) if self._is_stale(action, action.expects or plan.view)}
+        for index in sorted(found):
+            action = plan.actions[index]
+            self._say(Trouble.STALE_ACTION, now, "the gang or a node has changed since", action.gang)
+        return found
+
+    def _is_stale(self, action: AnyAction, expects: int) -> bool:
+        slot = self.world.slots.get(action.gang, -1)
+        if slot < 0 or self.world.job_in(slot).life.version > expects:
+            return True
+        seats: tuple[Seats, ...] = action.seats if isinstance(action, GIVES_SEATS) else ()
+        return any(self.world.versions[node] > expects for held in seats for node in held.nodes)
+
+    def _sent_again(self, now: int) -> list[Keyed]:
+        """Actions that end a gang and were refused: asked for again until the gang is gone."""
+        ready = [(key, action) for at, key, action in self._again if at <= now]
+        self._again = [entry for entry in self._again if entry[0] > now]
+        return [(key, action) for key, action in ready if self._still_leaving(action)]
+
+    def _still_leaving(self, action: AnyAction) -> bool:
+        slot = self.world.slots.get(action.gang, -1)
+        if slot < 0:
+            return False
+        waits_to_fail = isinstance(action, Fail) and slot in self.world.queued
+        return waits_to_fail or self.world.job_in(slot).life.state is State.DRAINING
+
+    def _say(self, trouble: Trouble, now: int, sentence: str, gang: str = "", key: str = "", rule: str = "") -> None:
+        self.counts[trouble] += 1
+        self._tell(Notice(trouble, now, sentence, gang, key, rule))
+
+
+def is_restless(job: Job) -> bool:
+    """Whether a gang that has seats may want a decision although nobody waits."""
+    if job.life.state not in CALM or job.gang.resizing is not Resizing.NONE:
+        return True
+    return any(role.coupling is Coupling.LOOSE for role in job.gang.roles)
+
+
+def engine_decide() -> Decide:
+    """The engine's own decision."""
+    from tutti.engine.decide import decide  # noqa: PLC0415 - a simulator with a decision of its own need not load it
+
+    return decide
