@@ -67,10 +67,10 @@ class Group:
 
     def gather(self, row: torch.Tensor) -> torch.Tensor:
         """Everyone's row, by rank."""
-        rows = torch.empty((self.world, *row.shape), dtype=row.dtype)
-        dist.all_gather_into_tensor(rows, row.contiguous())
+        rows = torch.empty(self.world * row.numel(), dtype=row.dtype)
+        dist.all_gather_into_tensor(rows, row.contiguous().view(-1))
         self.check()
-        return rows
+        return rows.view(self.world, *row.shape)
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
         """Everyone's bytes, by rank."""

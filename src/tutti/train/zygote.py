@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -115,7 +114,7 @@ def run_python(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BaseException:  # noqa: BLE001 - the interpreter's own last resort, done here
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         return 1
     return 0
 

@@ -62,6 +62,7 @@ class Agent:
         self.heard: dict[str, Callable[[Seat, lines.Message], None]] = self._ears()
         self.started = self._start_number()
         self.failures = 0
+        self.shelves: dict[str, str] = {}
         self._parked = ""
         self._selector = selectors.DefaultSelector()
         self._listener = lines.listen(str(folder.socket))
@@ -196,15 +197,18 @@ class Agent:
 
     def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
         self.roster.committed(said["step"])
+        if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
+            self.shelf.retire(said["snapshot_step"], [self.shelves[name] for name in self.seats if name in self.shelves])
         self.progress = {**said, "member": seat.name}
 
     def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
-        entry = Entry(seat.name, said["table"], said["data"], said["count"])
+        entry = Entry(said["shelf"], said["table"], said["data"], said["count"])
         try:
             self.shelf.reserve(entry)
         except (TooSmall, OSError) as error:
             self.say(seat.name, {"say": "slots", "why": str(error)})
             return
+        self.shelves[seat.name] = entry.member
         self.say(seat.name, {"say": "slots", "why": ""})
 
     # what processes do
@@ -310,7 +314,7 @@ class Agent:
     def _start_number(self) -> int:
         """Names are never used twice in a run, not even over a restart of the agent."""
         taken = [entry.member for entry in self.shelf.entries()] + list(self.journal.current.members)
-        return 1 + max((int(name[1:]) for name in taken), default=-1)
+        return 1 + max((int(name[1:].partition("-")[0]) for name in taken), default=-1)
 
     def _after_restart(self) -> roster.Generation:
         """Generations go on counting where a dead agent stopped, but its members are gone."""

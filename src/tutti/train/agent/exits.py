@@ -6,12 +6,13 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Each code asks for something different from whoever started the job."""
+    """Each code asks for something different from whoever started the job. AGAIN is between a member and its agent."""
 
     FINISHED = 0
     CRASHED = 1
     PREEMPTED = 75
     RELEASED = 76
+    AGAIN = 85
     NO_RETRY = 93
 
 
@@ -20,6 +21,7 @@ MEANING = {
     Exit.CRASHED: "crashed",
     Exit.PREEMPTED: "preempted with state",
     Exit.RELEASED: "released",
+    Exit.AGAIN: "to be restarted from memory",
     Exit.NO_RETRY: "do not retry",
 }
 

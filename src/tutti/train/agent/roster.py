@@ -10,6 +10,8 @@ from tutti.train.agent.exits import Exit, meaning
 from tutti.train.agent.generation import NOBODY, Generation
 from tutti.train.agent.sizes import SizeRule
 
+FRUITLESS = 20
+
 
 class Stage(Enum):
     """Where a member is on its way."""
@@ -86,6 +88,7 @@ class Roster:
     crashes: dict[int, int] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     first_code: int | None = None
+    fruitless: int = 0
 
     # facts
 
@@ -110,6 +113,7 @@ class Roster:
         self.members[name].stuck_in = number
 
     def committed(self, step: int) -> None:
+        self.fruitless = 0 if step > self.step else self.fruitless
         self.step = max(self.step, step)
 
     def gone(self, name: str, code: int) -> None:
@@ -128,7 +132,7 @@ class Roster:
 
     def _crashed(self, name: str, code: int) -> None:
         self.first_code = self.first_code if self.first_code is not None else code
-        if code <= 0 or self.is_finished:
+        if code <= 0 or code == Exit.AGAIN or self.is_finished:
             return
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
         if seen > 1 and self.generation.number:
@@ -158,6 +162,9 @@ class Roster:
                 member.stage = Stage.LEAVING
         for name in generation.members:
             self.members[name].stage = Stage.ACTIVE
+        self.fruitless = 0 if self.lost() else self.fruitless + 1
+        if self.fruitless > FRUITLESS:
+            self.fatal = Finish(Exit.CRASHED, f"{FRUITLESS} generations in a row committed nothing, and nobody was lost: see why they are stuck")
         self.generation = generation
 
     def lost(self) -> list[str]:

@@ -60,11 +60,14 @@ class Shelf:
                 continue
         return found
 
-    def open(self, entry: Entry) -> Iterator[slots.Slot]:
-        """A member's slots, opened one after another; those that vanish meanwhile are passed over."""
+    def open(self, entry: Entry, is_filled: bool = False) -> Iterator[slots.Slot]:
+        """A member's slots, opened one after another; those that vanish meanwhile are passed over.
+
+        `is_filled` asks for the pages at once, for whoever is going to write them all.
+        """
         for index in range(entry.count):
             try:
-                yield slots.Slot(self._path(entry.member, index), entry.table_capacity)
+                yield slots.Slot(self._path(entry.member, index), entry.table_capacity, is_filled)
             except (OSError, ValueError):
                 continue
 
@@ -73,6 +76,21 @@ class Shelf:
         self._registry(member).unlink(missing_ok=True)
         for path in self.folder.glob(f"{member}.slot*"):
             path.unlink(missing_ok=True)
+
+    def retire(self, step: int, kept: list[str]) -> None:
+        """Give back what nobody would go back to: shelves not in use whose newest snapshot is older than a complete step."""
+        for entry in self.entries():
+            if entry.member not in kept and self.newest(entry) < step:
+                self.remove(entry.member)
+
+    def newest(self, entry: Entry) -> int:
+        """The newest step that a member's slots hold."""
+        newest = -1
+        for slot in self.open(entry):
+            label = slot.label()
+            newest = max(newest, label.step if label else -1)
+            slot.close()
+        return newest
 
     def memory_bytes(self) -> int:
         return sum(entry.memory_bytes for entry in self.entries())

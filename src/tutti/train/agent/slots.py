@@ -49,12 +49,13 @@ class Label:
 class Slot:
     """One slot file, opened by one process."""
 
-    def __init__(self, path: Path, table_capacity: int) -> None:
+    def __init__(self, path: Path, table_capacity: int, is_filled: bool = False) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._size = os.fstat(self._file).st_size
         self._data_at = PAGE + round_up(table_capacity)
-        self.memory = mmap.mmap(self._file, self._size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
+        populate = getattr(mmap, "MAP_POPULATE", 0) if is_filled else 0
+        self.memory = mmap.mmap(self._file, self._size, flags=mmap.MAP_SHARED | populate)
 
     @property
     def capacity(self) -> int:

@@ -1,0 +1,7 @@
+"""`python -m tutti.train`."""
+
+import sys
+
+from tutti.train.launch import main
+
+sys.exit(main())

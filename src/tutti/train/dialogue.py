@@ -1,0 +1,177 @@
+"""The job's side of its talk with a scheduler: progress out; resize, snapshot and leave in, each answered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from tutti.train.agent import lines
+from tutti.train.agent.agent import Agent, Seat
+from tutti.train.agent.channel import Accepted, Done, Leave, Progress, Refused, Released, Request, Resize, Snapshot
+from tutti.train.agent.client import Client
+from tutti.train.agent.story import Story
+
+REPORT_S = 0.1
+STATUS_S = 0.5
+
+
+class Dialogue:
+    """Carries requests from the channel (or from a signal) to the agent, and answers when they are done."""
+
+    def __init__(self, agent: Agent, grace_s: float, story: Story) -> None:
+        address = os.environ.get("TUTTI_CHANNEL")
+        self.agent = agent
+        self.grace_s = grace_s
+        self.story = story
+        self.client = Client(address, agent.folder.path.name) if address else None
+        self.open: dict[str, tuple[Request, float]] = {}
+        self._signals = 0
+        self._heard_signals = 0
+        self._next_report = 0.0
+        self._next_status = 0.0
+        self._left_at = -1
+        agent.heard["left"] = self._left
+        agent.heard["released"] = lambda seat, said: None
+
+    def signalled(self, _number: int) -> None:
+        self._signals += 1
+
+    def turn(self) -> None:
+        """Hear requests, answer those that are done, report."""
+        self._hear_signals()
+        if self.client:
+            for request in self.client.requests():
+                self.ask(request)
+        self._check_open()
+        now = time.monotonic()
+        if self.client and now >= self._next_report and self.agent.progress:
+            self._next_report = now + REPORT_S
+            self.client.report(self._progress())
+        if now >= self._next_status:
+            self._next_status = now + STATUS_S
+            self.agent.folder.write_status(self.status())
+
+    def ask(self, request: Request) -> None:
+        """Begin a request, or refuse it."""
+        why = self._why_not(request)
+        if why:
+            self._answer(Refused(request.id, why, self.legal()))
+            return
+        self._supersede(request)
+        self.open[request.id] = (request, time.monotonic())
+        self._answer(Accepted(request.id, self.agent.roster.step + 1))
+        self.story.tell("asked", f"{request.say} was asked for ({request.reason or 'no reason given'})", request=request.say, id=request.id)
+        self._begin(request)
+
+    def legal(self) -> tuple[int, ...]:
+        """Sizes that would be accepted now."""
+        batch = int(self.agent.progress.get("batch", 0))
+        return tuple(size for size in self.agent.roster.rule.legal() if not batch or size <= batch)
+
+    def status(self) -> dict[str, object]:
+        """What `tutti train status` shows."""
+        roster, progress = self.agent.roster, self.agent.progress
+        age = time.monotonic() - self.agent.began
+        return {
+            "schema": "tutti/v1", "run": self.agent.folder.path.name, "generation": roster.generation.number,
+            "world": len(roster.generation.members), "want": roster.want, "legal": list(self.legal()), "step": roster.step,
+            "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
+            "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
+            "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"), "lost": self.agent.failures,
+            "age_s": round(age, 1), "at": time.time(),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        for request, _ in list(self.open.values()):
+            self._end(request, "none" if not isinstance(request, Leave) else "memory")
+        if self.client:
+            self.client.close()
+
+    def _why_not(self, request: Request) -> str:
+        if self.agent.roster.is_leaving:
+            return "the run is leaving"
+        if isinstance(request, Resize):
+            return self.agent.roster.rule.why_not(request.target)
+        return ""
+
+    def _supersede(self, request: Request) -> None:
+        for older, _ in list(self.open.values()):
+            if isinstance(request, Leave) or (isinstance(request, Resize) and isinstance(older, Resize)):
+                self.open.pop(older.id)
+                self._answer(Refused(older.id, "superseded", self.legal()))
+
+    def _begin(self, request: Request) -> None:
+        if isinstance(request, Resize):
+            self.agent.resize(request.target, request.members)
+        elif isinstance(request, Leave):
+            self.agent.roster.is_leaving = True
+            self.agent.say_all({"say": "leave", "id": request.id})
+        else:
+            self.agent.say_all({"say": "snapshot", "id": request.id, "tier": request.tier})
+
+    def _check_open(self) -> None:
+        for request, began in list(self.open.values()):
+            if self._is_done(request):
+                self._end(request, "memory")
+            elif isinstance(request, Leave) and time.monotonic() - began > request.deadline_s:
+                self.story.tell("late", f"the members did not leave within {request.deadline_s:.0f} s; they are ended")
+                self.agent.end_all()
+
+    def _is_done(self, request: Request) -> bool:
+        roster = self.agent.roster
+        if isinstance(request, Resize):
+            there = len(roster.generation.members) == request.target and roster._is_settled()
+            return there and not any(member.stage.value == "leaving" for member in roster.members.values())
+        if isinstance(request, Snapshot):
+            accepted = self.open[request.id][1]
+            return bool(self.agent.progress.get("snapshot_step", -1) >= 0 and self._snapshot_after(accepted))
+        return self.agent.code is not None
+
+    def _snapshot_after(self, began: float) -> bool:
+        return time.monotonic() > began and "snapshot_step" in self.agent.progress and self.agent.progress["snapshot_step"] >= self._step_at(began)
+
+    def _step_at(self, began: float) -> int:
+        return self._asked_at.setdefault(began, self.agent.roster.step)
+
+    _asked_at: dict[float, int] = {}
+
+    def _end(self, request: Request, state: str) -> None:
+        _, began = self.open.pop(request.id)
+        step = self.agent.roster.step
+        shrank = isinstance(request, Resize) and request.target < len(self.agent.roster.members)
+        if isinstance(request, Leave) or shrank:
+            gone = tuple(member.name for member in self.agent.roster.members.values() if not member.is_here)
+            self._answer(Released(request.id, step, gone, state))
+        else:
+            self._answer(Done(request.id, step, round(time.monotonic() - began, 4)))
+
+    def _answer(self, answer: Accepted | Refused | Released | Done) -> None:
+        if self.client:
+            self.client.answer(answer)
+
+    def _left(self, _seat: Seat, said: lines.Message) -> None:
+        self.agent.roster.committed(said["step"])
+        self.agent.roster.is_leaving = True
+        self._left_at = said["step"]
+
+    def _hear_signals(self) -> None:
+        if self._signals == self._heard_signals:
+            return
+        self._heard_signals = self._signals
+        if self._signals == 1 and self.agent.roster.generation.number:
+            self.ask(Leave("signal", self.grace_s, "a signal"))
+        else:
+            self.agent.roster.is_leaving = True
+            self.agent.end_all()
+
+    def _progress(self) -> Progress:
+        said = self.agent.progress
+        return Progress(
+            step=said["step"], rate=said["rate"], world=said["world"], generation=said["generation"],
+            memory_bytes=self.agent.shelf.memory_bytes(), snapshot_step=said["snapshot_step"], save_s=said["save_s"],
+            legal=self.legal(), level=said["level"],
+        )  # fmt: skip
+
+
+__all__ = ["Dialogue", "signal"]

@@ -1,0 +1,171 @@
+"""The job as its training loop sees it: join, protect, batches, commit, on_resize."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tutti.train import batches as feeding
+from tutti.train import recover, wrap
+from tutti.train.agent.exits import Exit
+from tutti.train.course import Course
+from tutti.train.errors import AlreadyJoined, NotProtected, TrainError
+from tutti.train.group import Group
+from tutti.train.keep import Keeper
+from tutti.train.member import Member
+from tutti.train.pace import Pace
+from tutti.train.calm import Calm
+from tutti.train.state import Protected
+from tutti.train.step import Step
+from tutti.train.zygote import end_with_parent
+
+CALLBACK_S = 60.0
+
+_current: Job | None = None
+
+
+class Job:
+    """One member's view of the run. Everything that can change does so inside `commit`."""
+
+    def __init__(self, member: Member | None, slots: int, every: int) -> None:
+        self.member = member
+        self.group = Group()
+        self.protected = Protected()
+        self.course = Course()
+        self.wrappers = wrap.Wrappers()
+        self.keeper = Keeper(member, slots, every) if member else None
+        self.step_now: Step | None = None
+        self.generation = 0
+        self.is_entered = False
+        self.is_torn = False
+        self.is_fresh = True
+        self.is_standby = False
+        self.steppers: list[Any] = []
+        self.pace = Pace()
+        self.calm = Calm()
+        self._place = (0, 1)
+        self._callbacks: list[Callable[[Job], None]] = []
+        self._epochs_opened = 0
+
+    @property
+    def rank(self) -> int:
+        return self._place[0]
+
+    @property
+    def world(self) -> int:
+        return self._place[1]
+
+    @property
+    def step(self) -> int:
+        """Committed steps."""
+        return self.course.step
+
+    @property
+    def level(self) -> str:
+        """What a resize means for this loop, as a level of the support table."""
+        if self.member is None:
+            return "L0"
+        return "L3" if any(wrap.is_sharded(module) for module in self.protected.modules()) else "L2"
+
+    def protect(self, **things: Any) -> None:
+        """Name the state that must survive: anything with a state_dict, tensors, or dictionaries of tensors."""
+        if not things:
+            raise NotProtected("protect() was given nothing: name what must survive, as in protect(model=model, opt=opt)")
+        self.protected.add(things)
+
+    def on_resize(self, callback: Callable[[Job], None]) -> None:
+        """Call this after every change of rank or world; for loggers and others that keep a copy of them."""
+        self._callbacks.append(callback)
+
+    def batches(
+        self, dataset: Any, global_batch: int, seed: int = 0, *, epochs: int = 1, microbatch: int = 0, numerics: str = "fast",
+        logical: int = 8, collate: Callable[[list[Any]], Any] | None = None, loader: dict[str, Any] | None = None,
+    ) -> Iterator[Any]:  # fmt: skip
+        """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and goes."""
+        if not self.protected.things:
+            raise NotProtected("batches() was called before protect(): a restart would have no state to go on from")
+        first = self._epochs_opened
+        self._epochs_opened += epochs
+        plan = feeding.Plan(global_batch, seed, range(first, first + epochs), microbatch, numerics, logical)
+        return feeding.batches(self, dataset, plan, collate, loader)
+
+    def commit(self, *steppers: Any) -> bool:
+        """End the body of the loop: reduce, agree, step every optimizer and scheduler given, snapshot. A resize happens here.
+
+        True when a step was committed; False when more pieces of it follow, or when it has to be computed again.
+        """
+        if self.step_now is None:
+            raise TrainError("commit() was called outside `for batch in job.batches(...)`: there is no step to commit")
+        return self.step_now.commit(steppers)
+
+    # used by the parts of this package
+
+    def set_place(self, rank: int, world: int) -> None:
+        self._place = (rank, world)
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+
+    def tell(self, event: str, text: str, **facts: Any) -> None:
+        """Add to the run's story."""
+        if self.member:
+            self.member.say("story", event=event, text=text, facts={"member": self.member.name, **facts})
+
+    def call_back(self) -> None:
+        """Run the user's callbacks; one that never returns ends this member instead of hanging all of them."""
+        for callback in self._callbacks:
+            timer = threading.Timer(CALLBACK_S, self._hung, [getattr(callback, "__name__", "a callback")])
+            timer.daemon = True
+            timer.start()
+            try:
+                callback(self)
+            finally:
+                timer.cancel()
+
+    def _hung(self, name: str) -> None:
+        self.tell("hung", f"the on_resize callback {name} has not returned for {CALLBACK_S:.0f} s; this member ends", callback=name)
+        sys.stderr.flush()
+        os._exit(Exit.CRASHED)
+
+
+def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
+    """Become a member of the run that this process was started for; without one, a job of one member.
+
+    `slots` is how many snapshots are kept in memory (2; 0 for none), `snapshot_every` the steps between them (0: chosen).
+    """
+    global _current  # noqa: PLW0603 - one process is one member
+    if _current is not None:
+        raise AlreadyJoined("join() was called twice in one process: keep the job it returned the first time")
+    wrap.watch()
+    folder = os.environ.get("TUTTI_TRAIN_AGENT")
+    slots = int(os.environ.get("TUTTI_TRAIN_SLOTS", "2")) if slots is None else slots
+    every = int(os.environ.get("TUTTI_TRAIN_EVERY", "0")) if snapshot_every is None else snapshot_every
+    if not folder:
+        _current = Job(None, 0, every)
+        return _current
+    end_with_parent(0, 0)
+    member = Member(Path(folder), os.environ["TUTTI_TRAIN_MEMBER"], int(os.environ["TUTTI_TRAIN_INDEX"]))
+    _current = Job(member, slots, every)
+    recover.take_place(_current)
+    watch_exceptions(_current)
+    return _current
+
+
+def watch_exceptions(job: Job) -> None:
+    """An exception after a held failure is its consequence, not the loop's fault: the member is restarted from memory, and says so."""
+    usual = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        usual(kind, error, trace)
+        if torch.distributed.is_initialized() and job.group.failure:
+            job.tell("fallback", f"the loop raised {kind.__name__} after a lost collective; this member restarts from memory")
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(Exit.AGAIN)
+
+    sys.excepthook = hook
+

@@ -1,0 +1,87 @@
+"""Keeping snapshots: when one is due, where it goes, what it costs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tutti.train.agent.interval import every_steps, failure_rate
+from tutti.train.agent.slots import Label
+from tutti.train.member import Member
+from tutti.train.snapshot import Camera, Layout, lay_out
+from tutti.train.state import Leaf
+
+SLACK = 1.34
+TABLE_ROOM = 1 << 16
+
+
+class Keeper:
+    """The snapshots of one member."""
+
+    def __init__(self, member: Member, slots: int, every: int) -> None:
+        self.member = member
+        self.slots = slots
+        self.every = every
+        self.step = -1
+        self.sealed_at = 0.0
+        self.failures = 0
+        self.shelf = ""
+        self._camera: Camera | None = None
+        self._layout: Layout | None = None
+        self._for: tuple[Any, ...] = ()
+        self._room = (0, 0)
+        self._made = 0
+        self._began = time.monotonic()
+
+    @property
+    def cost_s(self) -> float:
+        return self._camera.cost_s if self._camera else 0.0
+
+    def is_due(self, step: int, step_s: float) -> bool:
+        """Whether the step just computed should be kept."""
+        if not self.slots:
+            return False
+        if self.step < 0:
+            return True
+        return step - self.step >= self.interval(step_s)
+
+    def interval(self, step_s: float) -> int:
+        """Steps between snapshots: as told, or from what a snapshot costs and how often members fail."""
+        if self.every:
+            return self.every
+        rate = failure_rate(self.failures, time.monotonic() - self._began)
+        return every_steps(self.cost_s, step_s, rate)
+
+    def keep(self, generation: int, step: int, place: tuple[int, int], state: tuple[dict[str, Leaf], dict[str, Any]], kind: str) -> bool:
+        """Snapshot the state after `step`; False when all slots are being read."""
+        if not self.slots:
+            return False
+        leaves, rest = state
+        layout = self._lay_out(leaves, place, kind)
+        label = Label(generation, step, kind, layout.data_bytes, 0)
+        camera = self._ready(layout, len(layout.text) + TABLE_ROOM)
+        if not camera.take(label, leaves, layout, rest):
+            return False
+        self.step, self.sealed_at = step, time.monotonic()
+        return True
+
+    def close(self) -> None:
+        if self._camera:
+            self._camera.close()
+
+    def _lay_out(self, leaves: dict[str, Leaf], place: tuple[int, int], kind: str) -> Layout:
+        key = (place, kind, tuple(leaf.box for leaf in leaves.values()))
+        if self._layout is None or key != self._for:
+            self._layout, self._for = lay_out(leaves, *place), key
+        return self._layout
+
+    def _ready(self, layout: Layout, table: int) -> Camera:
+        """A camera whose slots are large enough; new slots beside the old ones when they are not, which hold until these are sealed."""
+        if self._camera is None or self._room[0] < table or self._room[1] < layout.data_bytes:
+            self._room = (table, int(layout.data_bytes * SLACK))
+            self.shelf = f"{self.member.name}-{self._made}"
+            self._made += 1
+            entry = self.member.ask_slots(self.shelf, *self._room, self.slots)
+            self.close()
+            self._camera = Camera(self.member.shelf, entry)
+        return self._camera

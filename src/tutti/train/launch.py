@@ -1,0 +1,116 @@
+"""`python -m tutti.train`: run an elastic job on one machine, with torchrun's flags and variables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+from tutti.train.agent.agent import Agent
+from tutti.train.agent.exits import Exit
+from tutti.train.agent.folder import Folder, Taken, folder_of
+from tutti.train.agent.journal import Held
+from tutti.train.agent.roster import Roster
+from tutti.train.agent.sizes import SizeRule
+from tutti.train.agent.story import Story, to_stderr
+from tutti.train.hands import CannotStart, Hands, read_command
+
+OWN_FAILURE = 125
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tutti.train", description="Run an elastic training job on this machine.")
+    parser.add_argument("--workers", "--nproc-per-node", "--nproc_per_node", dest="workers", default="1", help="members, or MIN:MAX")
+    parser.add_argument("--min", type=int, default=1, help="least members that may compute (1)")
+    parser.add_argument("--max", type=int, default=0, help="most members (as many as --workers)")
+    parser.add_argument("--sizes", default="", help="legal sizes, as 1,2,4 (all between --min and --max)")
+    parser.add_argument("--max-restarts", "--max_restarts", type=int, default=3, help="replacements for lost members (3)")
+    parser.add_argument("--run-id", "--rdzv-id", "--rdzv_id", dest="run", default="", help="name of the run; the same name goes on from its memory")
+    parser.add_argument("--slots", type=int, default=2, help="snapshots kept in memory (2; 0 for none)")
+    parser.add_argument("--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)")
+    parser.add_argument("--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)")
+    parser.add_argument("--story", type=Path, help="write the run's events to this file, one JSON object per line")
+    parser.add_argument("--quiet", action="store_true", help="say nothing on the error stream")
+    parser.add_argument("-m", "--module", action="store_true", help="the command is a Python module")
+    for ignored in ("nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port"):
+        parser.add_argument(f"--{ignored}", f"--{ignored.replace('-', '_')}", dest=ignored.replace("-", "_"), help=argparse.SUPPRESS)
+    parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="python loop.py ...")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a job; the exit code is the job's, or 125 for a failure of ours."""
+    options = arguments().parse_args(argv)
+    try:
+        rule, want = sizes(options)
+        words = command_words(options)
+        folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
+        return run(options, folder, words, rule, want)
+    except (CannotStart, Held, Taken, ValueError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return OWN_FAILURE
+
+
+def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
+    """Own the folder, start the members, and stay until the job ends."""
+    os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
+    was_here = folder.take()
+    story = to_stderr(options.story, options.quiet)
+    if was_here:
+        story.tell("adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name)
+    hands = Hands(read_command(words), folder, folder.path.name)
+    agent = Agent(folder, Roster(rule, want, options.max_restarts), hands, story)
+    try:
+        return watch_over(agent, options.grace, story)
+    finally:
+        agent.close()
+        hands.close()
+        leave_folder(folder, agent.code)
+        story.close()
+
+
+def watch_over(agent: Agent, grace_s: float, story: Story) -> int:
+    """Turn the agent until the job has a code; a signal asks it to save and leave, a second one ends it."""
+    from tutti.train.dialogue import Dialogue  # noqa: PLC0415 - only the launcher talks to a scheduler
+
+    dialogue = Dialogue(agent, grace_s, story)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda signum, _: dialogue.signalled(signum))
+    while agent.code is None:
+        agent.turn()
+        dialogue.turn()
+    dialogue.close()
+    return agent.code
+
+
+def leave_folder(folder: Folder, code: int | None) -> None:
+    """State is kept only when someone may go on from it."""
+    if code == Exit.PREEMPTED:
+        folder.let_go()
+        sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {folder.path.name}\n")
+    else:
+        folder.remove()
+
+
+def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
+    """The legal sizes and the wanted one, from --workers N or MIN:MAX, --min, --max and --sizes."""
+    low, _, high = str(options.workers).partition(":")
+    want = int(high or low)
+    least = int(low) if high else options.min
+    listed = tuple(int(size) for size in options.sizes.split(",") if size)
+    rule = SizeRule(least, max(options.max, want), listed=listed)
+    why = rule.why_not(want)
+    if why:
+        raise ValueError(f"--workers {want}: {why}; legal sizes are {', '.join(map(str, rule.legal())) or 'none'}")
+    return rule, want
+
+
+def command_words(options: argparse.Namespace) -> list[str]:
+    words: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not words:
+        raise ValueError("no command: python -m tutti.train --workers 4 -- python loop.py")
+    return ["-m", *words] if options.module else words

@@ -1,0 +1,133 @@
+"""Reading snapshots back: which steps are complete over all slots of the run, and the copies that bring one back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tutti.train import plain
+from tutti.train.agent.shelf import Shelf
+from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
+from tutti.train.boxes import Box, Holding, plan, whole
+from tutti.train.errors import LostState
+from tutti.train.snapshot import view_of
+
+
+@dataclass
+class Sealed:
+    """One pinned slot and what it says it holds."""
+
+    source: str
+    slot: Slot
+    label: Label
+    held: dict[str, tuple[Box, int]]
+    every: dict[str, tuple[torch.dtype, tuple[int, ...]]]
+    rest: dict[str, Any]
+
+
+@dataclass
+class Memory:
+    """Every sealed slot of a run, pinned while this is open; `is_checked` compares their bytes with their checksums first."""
+
+    shelf: Shelf
+    is_checked: bool = False
+    sealed: list[Sealed] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    _pins: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Memory:
+        for entry in self.shelf.entries():
+            for number, slot in enumerate(self.shelf.open(entry)):
+                self._pin(f"{entry.member}.{number}", slot)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pins.close()
+        for sealed in self.sealed:
+            sealed.slot.close()
+        self.sealed.clear()
+
+    def steps(self, fingerprint: str = "") -> list[int]:
+        """Steps of which every tensor is complete, newest first."""
+        steps = {sealed.label.step for sealed in self.sealed if fingerprint in ("", sealed.label.layout)}
+        return [step for step in sorted(steps, reverse=True) if self.is_complete(step)]
+
+    def is_complete(self, step: int) -> bool:
+        found = self._of(step)
+        try:
+            for name, (_, shape) in found[0].every.items():
+                plan(name, whole(shape), holdings(name, found))
+        except LostState:
+            return False
+        return True
+
+    def fingerprints(self) -> set[str]:
+        return {sealed.label.layout for sealed in self.sealed}
+
+    def rest(self, step: int) -> dict[str, Any]:
+        """The plain state of a step; everyone wrote the same."""
+        return self._of(step)[0].rest
+
+    def reader(self, step: int, prefer: Iterable[str] = ()) -> Reader:
+        return Reader(self._of(step), tuple(prefer))
+
+    def _of(self, step: int) -> list[Sealed]:
+        """The slots of a step, of the newest generation that wrote it whole first."""
+        found = [sealed for sealed in self.sealed if sealed.label.step == step]
+        newest = max((sealed.label.generation for sealed in found), default=0)
+        return [sealed for sealed in found if sealed.label.generation == newest] or found
+
+    def _pin(self, source: str, slot: Slot) -> None:
+        try:
+            label = self._pins.enter_context(slot.reading())
+        except (Busy, NotSealed):
+            slot.close()
+            return
+        if self.is_checked and not slot.is_intact(label):
+            self.broken.append(source)
+            slot.close()
+            return
+        self.sealed.append(open_table(source, slot, label))
+
+
+class Reader:
+    """Copies boxes of one step out of the slots."""
+
+    def __init__(self, sealed: list[Sealed], prefer: tuple[str, ...]) -> None:
+        self.sealed = {item.source: item for item in sealed}
+        self.prefer = prefer
+        self.bytes_read = 0
+
+    def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
+        """Fill `target`, which is this box of the named tensor."""
+        found = list(self.sealed.values())
+        for copy in plan(name, box, holdings(name, found), self.prefer):
+            item = self.sealed[copy.source]
+            held, at = item.held[name]
+            view = view_of(item.slot.data, at, item.every[name][0], held)
+            into = target[copy.part.within(box)] if box.sizes else target
+            into.copy_(view[copy.part.within(held)] if held.sizes else view)
+            self.bytes_read += copy.part.elements * view.element_size()
+
+    def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
+        """Shape and type of the whole tensor."""
+        dtype, shape = next(iter(self.sealed.values())).every[name]
+        return shape, dtype
+
+
+def holdings(name: str, sealed: list[Sealed]) -> list[Holding]:
+    return [Holding(item.source, name, item.held[name][0]) for item in sealed if name in item.held]
+
+
+def open_table(source: str, slot: Slot, label: Label) -> Sealed:
+    """A slot's table as typed records."""
+    table = slot.table()
+    layout = table["layout"]
+    held = {name: (Box(tuple(offsets), tuple(sizes)), at) for name, (offsets, sizes, at) in layout["held"].items()}
+    every = {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in layout["every"].items()}
+    return Sealed(source, slot, label, held, every, plain.loads(json.dumps(table["rest"])))

@@ -1,0 +1,222 @@
+"""From one generation to the next: after a loss, at a planned change, and at the very beginning."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tutti.train import course, sync
+from tutti.train.agent.beats import WAIT
+from tutti.train.agent.exits import Exit
+from tutti.train.agent.generation import Generation
+from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
+from tutti.train.errors import GroupLost
+from tutti.train.member import AgentGone, Member
+from tutti.train.memory import Memory
+from tutti.train.wrap import is_sharded
+
+if TYPE_CHECKING:
+    from tutti.train.job import Job
+
+Apply = Callable[[], None]
+
+
+def take_place(job: Job) -> None:
+    """At join: start together with the first generation, or stand by beside a running one in a group of one."""
+    member = member_of(job)
+    member.wait_place()
+    if member.standby is not None and member.announced.number == 0:
+        job.is_standby = True
+        job.group.form_alone()
+        job.set_place(member.standby["rank"], member.standby["world"])
+        return
+    generation = member.announced
+    while True:
+        try:
+            job.group.form(generation, member.name)
+            break
+        except GroupLost as error:
+            generation = next_generation(job, generation.number, str(error))
+    job.generation = generation.number
+    job.set_place(job.group.rank, job.group.world)
+
+
+def enter(job: Job) -> None:
+    """At the first batch: bring the state of this generation together."""
+    if job.member is None or job.is_entered:
+        job.is_entered = True
+        return
+    job.is_entered = True
+    leaves, _ = job.protected.read()
+    job.protected.check(leaves)
+    if job.is_standby:
+        job.member.say("ready")
+        generation = job.member.wait_generation(after=0)
+        change(job, generation, None)
+        return
+    try:
+        unite(job, job.member.announced, None)
+    except GroupLost as error:
+        change(job, next_generation(job, job.generation, str(error)), None)
+
+
+def after_loss(job: Job, why: str, apply: Apply | None) -> None:
+    """A step could not be finished: wait for the next generation and go on in it."""
+    if job.member is None:
+        raise RuntimeError(why)
+    job.calm.put_back() if apply is None else None
+    if job.keeper:
+        job.keeper.failures += 1
+    change(job, next_generation(job, job.generation, why), apply)
+
+
+def move(job: Job) -> None:
+    """A planned change, agreed on by all at this commit."""
+    change(job, member_of(job).wait_generation(after=job.generation), None)
+
+
+def change(job: Job, generation: Generation, apply: Apply | None) -> None:
+    """Form the generation and bring its state together; try the one after it when that fails."""
+    member = member_of(job)
+    while True:
+        if generation.rank(member.name) is None:
+            release(job)
+        try:
+            member.phase(WAIT, job.course.step)
+            job.wrappers.release()
+            job.group.form(generation, member.name)
+            job.generation = generation.number
+            job.set_place(job.group.rank, job.group.world)
+            job.wrappers.rebuild()
+            unite(job, generation, apply)
+            break
+        except GroupLost as error:
+            generation = next_generation(job, generation.number, str(error))
+    job.pace.pause()
+    job.call_back()
+
+
+def next_generation(job: Job, number: int, why: str) -> Generation:
+    """Say that we are stuck, let go of the connections, and wait; without an agent there is nobody to wait for."""
+    member = member_of(job)
+    job.wrappers.release()
+    job.group.dissolve()
+    member.say("stuck", generation=number, step=job.course.step, why=why.split("\n")[0][:300])
+    try:
+        return member.wait_generation(after=number)
+    except AgentGone:
+        sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
+        sys.exit(int(Exit.PREEMPTED))
+
+
+def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
+    """Agree on one step and give it to whoever lacks it."""
+    member = member_of(job)
+    claims, newest = sync.exchange(job.group, claim_of(job, apply is not None), generation.step)
+    mine = claims[job.rank]
+    if apply and resolves(mine, newest):
+        apply()
+    claims = [replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims]
+    found = bring(job, claims)
+    job.is_fresh = job.is_standby = False
+    job.calm.keep(job.protected.modules())
+    member.say("formed", generation=generation.number, step=job.course.step, world=job.world, source=found.origin)
+
+
+def claim_of(job: Job, in_doubt: bool) -> Claim:
+    """What this member can bring. State that was torn in the middle of a step counts as none."""
+    has_state = not (job.is_fresh or job.is_standby or job.is_torn)
+    sharded = any(is_sharded(module) for module in job.protected.modules())
+    return Claim(member_of(job).name, job.course.step if has_state else EMPTY, in_doubt, sharded)
+
+
+def bring(job: Job, claims: list[Claim]) -> Accord:
+    """Everyone to the agreed step: from where it already is, from memory, or over the group."""
+    group = job.group
+    with Memory(member_of(job).shelf, is_checked=all(claim.step < 0 for claim in claims)) as memory:
+        remembered: list[int] = []
+        if any(claim.step < 0 for claim in claims) or any(claim.is_sharded for claim in claims):
+            remembered = sync.remembered_steps(memory, job.protected.fingerprint)
+        found = sync.decide(group, claims, has_lost=False, remembered=remembered)
+        lacks = found.origin != "live" or claims[job.rank].step != found.step
+        if lacks and found.step in remembered and found.origin != "fresh":
+            read_back(job, memory, found.step)
+            lacks = False
+    needs = group.gather(torch.tensor([int(lacks)]))[:, 0]
+    if bool(needs.any()):
+        rest = sync.hand_out(group, job.protected, max(0, found.source), describe(job), lacks)
+        if lacks:
+            job.course = course.from_record(rest["course"])
+    return found
+
+
+def read_back(job: Job, memory: Memory, step: int) -> None:
+    """Roll back (or forward) in place to a step that is in memory."""
+    rest = memory.rest(step)
+    job.protected.write(rest["things"], memory.reader(step, prefer=[f"{job.keeper.shelf}.{at}" for at in range(3)] if job.keeper else []))
+    job.course = course.from_record(rest["course"])
+    job.is_torn = False
+
+
+def describe(job: Job) -> dict[str, Any]:
+    """The plain part of the state: of the protected things, and of the run."""
+    return {"things": job.protected.read()[1], "course": job.course.to_record()}
+
+
+def snapshot(job: Job) -> bool:
+    """Keep the state as it is after the last commit."""
+    assert job.keeper is not None
+    leaves, things = job.protected.read()
+    job.protected.check(leaves)
+    rest = {"things": things, "course": job.course.to_record()}
+    try:
+        kept = job.keeper.keep(job.generation, job.course.step, (job.rank, job.world), (leaves, rest), job.protected.fingerprint)
+    except AgentGone:
+        return False
+    member_of(job).asked.pop("snapshot", None)
+    return kept
+
+
+def report(job: Job, verdict: Verdict, took_s: float) -> None:
+    """Tell the agent how far we are; the first rank speaks for all."""
+    job.pace.tick()
+    keeper, member = job.keeper, member_of(job)
+    if job.rank != 0 or keeper is None:
+        return
+    member.say(
+        "progress", step=job.course.step, rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0, world=job.world,
+        generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
+        snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
+        level=job.level, batch=job.course.global_batch,
+    )  # fmt: skip
+
+
+def leave(job: Job) -> None:
+    """Everything is saved; say so before going."""
+    member_of(job).say("left", step=job.course.step, generation=job.generation)
+    job.group.dissolve()
+
+
+def release(job: Job) -> None:
+    """This member is not part of the next generation: it goes, and the others have all they need."""
+    member_of(job).say("released", step=job.course.step)
+    job.group.dissolve()
+    sys.exit(int(Exit.RELEASED))
+
+
+def stop_holding(job: Job) -> None:
+    """After the last step a failed collective is the user's business again."""
+    if torch.distributed.is_initialized() and job.member:
+        job.group.pg.is_holding = False
+
+
+def member_of(job: Job) -> Member:
+    assert job.member is not None
+    return job.member
+
+

@@ -1,0 +1,147 @@
+"""Taking a snapshot: the live tensors are copied into a slot that is not being read, and the slot is sealed last."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import torch
+
+from tutti.train import plain
+from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agent.slots import Busy, Label, Slot
+from tutti.train.boxes import Box, share_rows
+from tutti.train.state import Leaf
+
+ALIGN = 64
+
+Mark = tuple[int, Optional[int]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank puts into its slot of one tensor."""
+
+    name: str
+    box: Box
+    at: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything goes in a slot; the same for all snapshots of a generation."""
+
+    parts: tuple[Part, ...]
+    data_bytes: int
+    text: bytes
+
+
+def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
+    """A rank keeps its own shards whole, and its share of what everyone has."""
+    shared = {name: leaf for name, leaf in leaves.items() if leaf.is_shared}
+    shares = share_rows(
+        {name: leaf.shape for name, leaf in shared.items()},
+        {name: max(1, leaf.bytes_whole) for name, leaf in shared.items()},
+        rank,
+        world,
+    )
+    boxes = {name: shares.get(name) if leaf.is_shared else leaf.box for name, leaf in leaves.items()}
+    parts, at = [], 0
+    for name, box in boxes.items():
+        if box is None or box.elements == 0:
+            continue
+        size = box.elements * leaves[name].tensor.element_size()
+        parts.append(Part(name, box, at, size))
+        at += -(-size // ALIGN) * ALIGN
+    return Layout(tuple(parts), at, describe(parts, leaves))
+
+
+def describe(parts: list[Part], leaves: dict[str, Leaf]) -> bytes:
+    """The part of the table that says which tensor is where, and what every tensor of the whole state is."""
+    held = {part.name: [part.box.offsets, part.box.sizes, part.at] for part in parts}
+    every = {name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape] for name, leaf in leaves.items()}
+    return json.dumps({"held": held, "every": every}, separators=(",", ":")).encode()
+
+
+class Camera:
+    """Takes the snapshots of one member."""
+
+    def __init__(self, shelf: Shelf, entry: Entry) -> None:
+        self.slots = list(shelf.open(entry, is_filled=True))
+        self.cost_s = 0.0
+        self._views: dict[tuple[int, int], list[torch.Tensor]] = {}
+        self._seen: dict[int, list[Mark]] = {}
+
+    def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any]) -> bool:
+        """Snapshot now; False when every slot but the newest is being read."""
+        began = time.perf_counter()
+        table = b'{"layout":' + layout.text + b',"rest":' + plain.dumps(rest) + b"}"
+        label = Label(label.generation, label.step, label.layout, layout.data_bytes, len(table))
+        for number in self._oldest_first():
+            try:
+                with self.slots[number].writing(label, table):
+                    self._copy(number, leaves, layout)
+            except Busy:
+                continue
+            taken = time.perf_counter() - began
+            self.cost_s = taken if not self.cost_s else 0.7 * self.cost_s + 0.3 * taken
+            return True
+        return False
+
+    def close(self) -> None:
+        self._views.clear()
+        for slot in self.slots:
+            slot.close()
+
+    def _oldest_first(self) -> list[int]:
+        """Never the newest: until another is sealed it is what we would go back to."""
+        labels = [slot.label() for slot in self.slots]
+        steps = [(label.step if label else -1, number) for number, label in enumerate(labels)]
+        ordered = [number for _, number in sorted(steps)]
+        return ordered[:-1] if len(ordered) > 1 else ordered
+
+    def _copy(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> None:
+        views = self._view(number, leaves, layout)
+        live = [cut(leaves[part.name], part.box) for part in layout.parts]
+        seen: Sequence[Mark | None] = self._seen.get(number) or [None] * len(views)
+        now = [mark(tensor, before) for tensor, before in zip(live, seen, strict=True)]
+        pairs = [(view, tensor) for view, tensor, a, b in zip(views, live, seen, now, strict=True) if not is_same(a, b)]
+        self._seen[number] = now
+        if pairs:
+            torch._foreach_copy_([view for view, _ in pairs], [tensor for _, tensor in pairs])
+
+    def _view(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> list[torch.Tensor]:
+        key = (number, id(layout))
+        if key not in self._views:
+            self._views = {kept: views for kept, views in self._views.items() if kept[0] != number}
+            self._seen.pop(number, None)
+            data = self.slots[number].data
+            self._views[key] = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
+        return self._views[key]
+
+
+def view_of(data: memoryview, at: int, dtype: torch.dtype, box: Box) -> torch.Tensor:
+    """A tensor over the bytes of a slot."""
+    return torch.frombuffer(data, dtype=dtype, count=box.elements, offset=at).view(box.sizes)
+
+
+def cut(leaf: Leaf, box: Box) -> torch.Tensor:
+    """The part of a live tensor that a box names."""
+    return leaf.tensor[box.within(leaf.box)] if leaf.shape else leaf.tensor
+
+
+def mark(tensor: torch.Tensor, before: Mark | None) -> Mark:
+    """A tensor's version, with its hash once the version stands still: only then a hash is cheaper than a copy."""
+    version = tensor._version
+    if before is None or before[0] != version or not hasattr(torch, "hash_tensor"):
+        return (version, None)
+    return (version, int(torch.hash_tensor(tensor)))
+
+
+def is_same(before: Mark | None, now: Mark) -> bool:
+    """Whether a slot already holds this tensor: a version alone is no proof, a write through `.data` does not count."""
+    return before == now and now[1] is not None

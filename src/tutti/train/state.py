@@ -1,0 +1,157 @@
+"""Protected state: what the user named, as tensors with their boxes, and the plain rest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+from tutti.train import plain
+from tutti.train.boxes import Box, Shape, whole
+from tutti.train.errors import StateChanged
+
+Fetch = Callable[[str, torch.Tensor, Box], None]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One live tensor of the state: the part of it that this rank has."""
+
+    name: str
+    tensor: torch.Tensor
+    shape: Shape
+    box: Box
+    is_shared: bool
+
+    @property
+    def bytes_whole(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count * self.tensor.element_size()
+
+
+class Protected:
+    """Everything that was given to `protect`."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, Any] = {}
+        self.fingerprint = ""
+
+    def add(self, things: dict[str, Any]) -> None:
+        for name, thing in things.items():
+            if not (torch.is_tensor(thing) or isinstance(thing, dict) or hasattr(thing, "state_dict")):
+                raise StateChanged(f"cannot protect {name!r}: a {type(thing).__name__} is neither a tensor nor has a state_dict()")
+            if "/" in name:
+                raise StateChanged(f"cannot protect under the name {name!r}: a name has no slash")
+        self.things.update(things)
+
+    def read(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
+        """The live tensors by name, and the rest of the state."""
+        found: dict[str, torch.Tensor] = {}
+        rest = {name: plain.pick(content_of(thing), name, torch.is_tensor, found) for name, thing in self.things.items()}
+        return {name: leaf_of(name, tensor) for name, tensor in found.items()}, rest
+
+    def check(self, leaves: dict[str, Leaf]) -> None:
+        """Refuse state whose tensors are no longer what they were. Optimizers make theirs late, so they are not part of it."""
+        late = tuple(f"{name}/" for name, thing in self.things.items() if isinstance(thing, torch.optim.Optimizer))
+        fingerprint = fingerprint_of({name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))})
+        if self.fingerprint and fingerprint != self.fingerprint:
+            raise StateChanged(
+                "the protected state changed its shape: names, types and shapes of its tensors must stay what they were "
+                "at the first commit; call protect() again after changing a model"
+            )
+        self.fingerprint = fingerprint
+
+    def write(self, rest: dict[str, Any], fetch: Fetch) -> None:
+        """Bring every protected thing to the state described by `rest`, tensors through `fetch`."""
+        for name, thing in self.things.items():
+            if name not in rest:
+                raise StateChanged(f"the snapshot has no {name!r}: it was taken by a loop that protected other things")
+            restore(name, thing, rest[name], fetch)
+
+    def modules(self) -> list[torch.nn.Module]:
+        return [thing for thing in self.things.values() if isinstance(thing, torch.nn.Module)]
+
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        return [thing for thing in self.things.values() if isinstance(thing, torch.optim.Optimizer)]
+
+
+def content_of(thing: Any) -> Any:
+    return thing.state_dict() if hasattr(thing, "state_dict") else thing
+
+
+def leaf_of(name: str, tensor: torch.Tensor) -> Leaf:
+    """A live tensor with its box; a DTensor is the shard that is here."""
+    tensor = tensor.detach()
+    if not isinstance(tensor, DTensor):
+        shape = tuple(tensor.shape)
+        return Leaf(name, tensor, shape, whole(shape), is_shared=True)
+    sizes, offsets = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    is_shared = all(placement.is_replicate() for placement in tensor.placements)
+    return Leaf(name, tensor.to_local(), tuple(tensor.shape), Box(tuple(offsets), tuple(sizes)), is_shared)
+
+
+def fingerprint_of(leaves: dict[str, Leaf]) -> str:
+    """What kind of state this is, whoever holds which part of it."""
+    text = ";".join(f"{leaf.name}:{leaf.tensor.dtype}:{leaf.shape}" for leaf in leaves.values())
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def restore(name: str, thing: Any, rest: Any, fetch: Fetch) -> None:
+    """Restore one thing: in place where its tensors are already there, through load_state_dict where they are not."""
+    live: dict[str, torch.Tensor] = {}
+    have = plain.pick(content_of(thing), name, torch.is_tensor, live)
+    if refs(have) == refs(rest):
+        for path, tensor in live.items():
+            leaf = leaf_of(path, tensor)
+            fetch(path, leaf.tensor, leaf.box)
+        if have != rest:
+            adopt_rest(thing, rest, live)
+    elif hasattr(thing, "load_state_dict"):
+        thing.load_state_dict(plain.put(rest, lambda path: fresh(path, thing, fetch)))
+    else:
+        raise StateChanged(f"{name!r} has other tensors than the snapshot of it")
+
+
+def refs(value: Any) -> list[str]:
+    found: dict[str, Any] = {}
+    plain.pick(value, "", lambda item: isinstance(item, plain.Ref), found)
+    return sorted(item.name for item in found.values())
+
+
+def adopt_rest(thing: Any, rest: Any, live: dict[str, torch.Tensor]) -> None:
+    """Numbers beside the tensors: the groups of an optimizer are set in place, others load their whole state."""
+    if isinstance(thing, torch.optim.Optimizer):
+        for group, saved in zip(thing.param_groups, rest["param_groups"], strict=True):
+            group.update({key: plain.put(value, live.__getitem__) for key, value in saved.items() if key != "params"})
+    elif hasattr(thing, "load_state_dict"):
+        thing.load_state_dict(plain.put(rest, live.__getitem__))
+
+
+def fresh(path: str, thing: Any, fetch: Fetch) -> torch.Tensor:
+    """A new tensor for state that the thing does not have yet, such as an optimizer's before its first step."""
+    like = parameter_behind(path, thing)
+    shape, dtype = fetch.describe(path)  # type: ignore[attr-defined]
+    if isinstance(like, DTensor) and tuple(like.shape) == shape:
+        made = torch.zeros_like(like, dtype=dtype)
+        leaf = leaf_of(path, made)
+        fetch(path, leaf.tensor, leaf.box)
+        return made
+    made = torch.zeros(shape, dtype=dtype)
+    fetch(path, made, whole(shape))
+    return made
+
+
+def parameter_behind(path: str, thing: Any) -> Any:
+    """The parameter that a piece of optimizer state (`opt/state/3/exp_avg`) belongs to."""
+    parts = path.split("/")
+    if not isinstance(thing, torch.optim.Optimizer) or len(parts) < 3 or parts[1] != "state":
+        return None
+    everyone = [parameter for group in thing.param_groups for parameter in group["params"]]
+    return everyone[int(parts[2])]

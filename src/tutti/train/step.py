@@ -1,0 +1,213 @@
+"""One attempt at one step: pieces are computed, gradients reduced, votes taken, the step applied or thrown away."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from tutti.train import recover, reduce
+from tutti.train.agent.beats import COMMIT, COMPUTE, REDUCE
+from tutti.train.agent.exits import Exit
+from tutti.train.agree import Verdict, Vote, judge
+from tutti.train.deal import Deal, Piece
+from tutti.train.errors import GroupLost, NotProtected, StateChanged
+
+if TYPE_CHECKING:
+    from tutti.train.job import Job
+
+
+class Step:
+    """The state of the step between the first batch and the commit."""
+
+    def __init__(self, job: Job, deal: Deal, numerics: str, expected: int) -> None:
+        self.job = job
+        self.deal = deal
+        self.numerics = numerics
+        self.expected = expected
+        self.is_open = False
+        self.is_failed = False
+        self.seen = 0
+        self.checksum = 0
+        self.began = time.perf_counter()
+        self._piece: Piece | None = None
+        self._leaves: dict[int, torch.Tensor] = {}
+        self._sums: list[torch.Tensor] = []
+        self.is_deferred = numerics == "ordered" or deal.has_idle or not deal.is_single
+
+    def begin(self, piece: Piece, checksum: int) -> None:
+        """A piece is about to be computed by the user's code."""
+        job = self.job
+        self._piece, self.is_open = piece, True
+        self.seen += piece.size
+        self.checksum += checksum
+        if self.numerics == "ordered":
+            seed_piece(job.course.seed, job.course.step, piece.logical)
+        job.wrappers.prepare(piece.size, self.deal.total, job.world, self.is_deferred, job.protected.modules())
+        if job.member:
+            job.member.phase(COMPUTE, job.course.step)
+
+    def commit(self, steppers: Sequence[Any]) -> bool:
+        """The body is done: keep the piece, and with the last one finish the step."""
+        self.is_open = False
+        piece = self._piece
+        assert piece is not None
+        compute_s = time.perf_counter() - self.began
+        steppers = self.job.steppers = list(steppers or self.job.protected.optimizers())
+        optimizers = self._optimizers(steppers)
+        gradients = self._gradients(optimizers)
+        is_last = piece is self.deal.pieces[self.job.rank][-1]
+        if self.is_deferred:
+            self._keep_piece(piece, gradients, optimizers)
+        else:
+            reduce.scale(gradients, piece.size / self.deal.total)
+        return self._finish(steppers, optimizers, compute_s) if is_last else False
+
+    def commit_idle(self) -> bool:
+        """A rank without samples in a short last step takes part with nothing."""
+        steppers = self.job.steppers or self.job.protected.optimizers()
+        return self._finish(steppers, self._optimizers(steppers), 0.0)
+
+    def _finish(self, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], compute_s: float) -> bool:
+        job = self.job
+        if job.member:
+            job.member.phase(REDUCE, job.course.step, compute_s)
+        is_ok = self._reduce(optimizers)
+        try:
+            verdict = self._vote(is_ok)
+        except GroupLost as error:
+            return self._lost(str(error), steppers, optimizers, in_doubt=is_ok)
+        if not verdict.is_committed:
+            return self._lost("another member lost a collective in this step", steppers, optimizers, in_doubt=False)
+        self.apply(steppers, optimizers)
+        self._after(verdict)
+        return True
+
+    def _lost(self, why: str, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], in_doubt: bool) -> bool:
+        """Go on in the next generation. If the votes were cast and someone counted them, the step is carried out after all."""
+        self.is_failed = True
+        before = self.job.course.step
+        recover.after_loss(self.job, why, (lambda: self.apply(steppers, optimizers)) if in_doubt else None)
+        self._drop(optimizers)
+        return self.job.course.step > before
+
+    def apply(self, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer]) -> None:
+        """The step is committed: carry it out."""
+        job = self.job
+        job.is_torn = True
+        for stepper in steppers:
+            stepper.step()
+        self._drop(optimizers)
+        job.course.advance(self.deal.start, self.deal.stop)
+        job.is_torn = False
+        job.calm.keep(job.protected.modules())
+
+    def _vote(self, is_ok: bool) -> Verdict:
+        job = self.job
+        if job.member is None:
+            return judge([self._ballot(1, 0, 0, 0)], self.deal.total, self.expected)
+        job.member.phase(COMMIT, job.course.step)
+        job.member.hear()
+        keeper = job.keeper
+        assert keeper is not None
+        wants_leave = "leave" in job.member.asked or not job.member.has_agent
+        wants = keeper.is_due(job.course.step + 1, job.pace.step_s) or "snapshot" in job.member.asked
+        row = self._ballot(int(is_ok), job.member.announced.number, int(wants), int(wants_leave))
+        if not is_ok:
+            raise GroupLost(job.group.failure)
+        rows = job.group.gather(torch.tensor(row)).tolist()
+        return judge(rows, self.deal.total, self.expected)
+
+    def _ballot(self, is_ok: int, generation: int, snapshot: int, leave: int) -> list[int]:
+        sealed = self.job.keeper.step if self.job.keeper else -1
+        return Vote(is_ok, generation, snapshot, leave, self.seen, self.checksum, self.job.course.step, sealed).row()
+
+    def _after(self, verdict: Verdict) -> None:
+        job = self.job
+        if job.member is None:
+            return
+        is_moving = verdict.generation > job.generation
+        if verdict.has_snapshot or verdict.has_leave or is_moving:
+            recover.snapshot(job)
+        recover.report(job, verdict, time.perf_counter() - self.began)
+        if verdict.has_leave:
+            recover.leave(job)
+            sys.exit(int(Exit.PREEMPTED))
+        if is_moving:
+            recover.move(job)
+
+    # gradients
+
+    def _optimizers(self, steppers: Sequence[Any]) -> list[torch.optim.Optimizer]:
+        found = [stepper for stepper in steppers if isinstance(stepper, torch.optim.Optimizer)]
+        if steppers and not found:
+            raise NotProtected("commit() was given no optimizer: commit(opt), or commit(opt, sched) to step a scheduler with it")
+        return found or self.job.protected.optimizers()
+
+    def _gradients(self, optimizers: list[torch.optim.Optimizer]) -> list[torch.Tensor]:
+        """Gradients that no wrapper reduces; a parameter that was not used counts as zero, so that all ranks reduce the same."""
+        owned = self.job.wrappers.owned()
+        found = []
+        for parameter in parameters_of(optimizers):
+            if id(parameter) in owned or isinstance(parameter, DTensor):
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            found.append(parameter.grad)
+        return found
+
+    def _keep_piece(self, piece: Piece, gradients: list[torch.Tensor], optimizers: list[torch.optim.Optimizer]) -> None:
+        """Add a piece to what this rank has of the step, by its weight; ordered numerics keep it apart."""
+        if self.numerics == "ordered":
+            refuse_shards(optimizers)
+            flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+            self._leaves[piece.logical] = flat.mul_(piece.size / self.deal.total)
+        elif not self._sums:
+            self._sums = [gradient * (piece.size / self.deal.total) for gradient in gradients]
+        else:
+            torch._foreach_add_(self._sums, gradients, alpha=piece.size / self.deal.total)
+        self._drop(optimizers)
+
+    def _reduce(self, optimizers: list[torch.optim.Optimizer]) -> bool:
+        """Everyone's gradients together; False when a collective of this step failed."""
+        gradients = self._gradients(optimizers)
+        if self.numerics == "ordered":
+            self._reduce_ordered(gradients)
+        elif gradients:
+            if self._sums:
+                torch._foreach_copy_(gradients, self._sums)
+            if self.job.world > 1:
+                reduce.sum_fast(gradients)
+        return self.job.member is None or not self.job.group.failure
+
+    def _reduce_ordered(self, gradients: list[torch.Tensor]) -> None:
+        size = sum(gradient.numel() for gradient in gradients)
+        try:
+            total = reduce.sum_ordered(self.job.group, self._leaves, self.deal, size)
+        except GroupLost:
+            return
+        if self.job.member is None or not self.job.group.failure:
+            reduce.spread(total, gradients)
+
+    def _drop(self, optimizers: list[torch.optim.Optimizer]) -> None:
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+
+def parameters_of(optimizers: list[torch.optim.Optimizer]) -> list[torch.nn.Parameter]:
+    groups = (group for optimizer in optimizers for group in optimizer.param_groups)
+    return [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
+
+
+def refuse_shards(optimizers: list[torch.optim.Optimizer]) -> None:
+    if any(isinstance(parameter, DTensor) for parameter in parameters_of(optimizers)):
+        raise StateChanged("numerics='ordered' needs gradients that are whole on every rank; sharded models (FSDP2) use numerics='fast'")
+
+
+def seed_piece(seed: int, step: int, logical: int) -> None:
+    """Random numbers of a piece depend on the piece alone, not on who computes it."""
+    torch.manual_seed((seed * 1_000_003 + step) * 4099 + logical)

@@ -1,0 +1,89 @@
+"""Models that reduce gradients themselves: found when they are made, given a new group when the old one is gone."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
+
+_made: weakref.WeakSet[DistributedDataParallel] = weakref.WeakSet()
+
+
+def watch() -> None:
+    """Remember every DistributedDataParallel made from now on, whether or not it is what the user protects."""
+    original = DistributedDataParallel.__init__
+    if getattr(original, "is_watched", False):
+        return
+
+    def init(self: DistributedDataParallel, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        _made.add(self)
+
+    init.is_watched = True  # type: ignore[attr-defined]
+    DistributedDataParallel.__init__ = init
+
+
+class Wrappers:
+    """The wrapped models of this process, and how their gradients count in the present step."""
+
+    def __init__(self) -> None:
+        self.scale = 1.0
+        self._hooked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+
+    def parallel(self) -> list[DistributedDataParallel]:
+        return list(_made)
+
+    def owned(self) -> set[int]:
+        """Parameters whose gradients a wrapper reduces during backward."""
+        return {id(p) for model in _made if model.require_backward_grad_sync for p in model.parameters()}
+
+    def prepare(self, share: int, total: int, world: int, is_deferred: bool, roots: list[torch.nn.Module]) -> None:
+        """Before a piece: wrappers average over ranks, so a rank with a larger share counts more by scaling its gradient."""
+        for model in _made:
+            model.require_backward_grad_sync = not is_deferred
+        self.scale = 1.0 if is_deferred or share * world == total else share * world / total
+        for root in [*_made, *(root for root in roots if is_sharded(root))]:
+            self._hook(root)
+
+    def rebuild(self) -> None:
+        """Bind every wrapped model to the new group. The reducer of the old group goes, with its connections."""
+        for model in _made:
+            rebuild_parallel(model)
+
+    def release(self) -> None:
+        """Let go of the old group, so that its connections close."""
+        for model in _made:
+            model.process_group = None
+            model.reducer = None
+            model.logger = None
+
+    def _hook(self, root: torch.nn.Module) -> None:
+        if root not in self._hooked:
+            self._hooked.add(root)
+            root.register_forward_hook(lambda _module, _inputs, output: tree_map_only(torch.Tensor, self._scaled, output))
+
+    def _scaled(self, output: torch.Tensor) -> torch.Tensor:
+        if self.scale != 1.0 and output.requires_grad:
+            factor = self.scale
+            output.register_hook(lambda gradient: gradient * factor)
+        return output
+
+
+def rebuild_parallel(model: DistributedDataParallel) -> None:
+    """What DistributedDataParallel does when it is unpickled: a new reducer over the default group."""
+    model.process_group = dist.group.WORLD
+    parameters, sparse = model._build_params_for_reducer()
+    names = model._build_debug_param_to_name_mapping(parameters)
+    model._ddp_init_helper(parameters, sparse, names, model.static_graph)
+    if model.static_graph:
+        model.reducer._set_static_graph()
+        model.logger._set_static_graph()
+
+
+def is_sharded(module: torch.nn.Module) -> bool:
+    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
