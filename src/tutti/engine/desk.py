@@ -13,7 +13,7 @@ from .plan import AnyAction, Plan, Reason
 from .policy import Policy
 from .profile import Bools, Profile
 from .quota import Shares
-from .sizes import Sizes, job_sizes
+from .sizes import Sizes
 from .use import held
 from .view import View
 
@@ -49,6 +49,8 @@ class Desk:
         self.steps = policy.effort.search_steps
         self.failed: dict[object, list[tuple[int, int]]] = {}
         """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""
+        self.earliest: dict[object, list[tuple[int, int, int]]] = {}
+        """Starts found in this pass: by what was asked, (members, length, start)."""
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -91,6 +93,7 @@ class Desk:
         for receipt in stay[4] if stay else ():
             self.profile.give(receipt)
             self.failed.clear()
+            self.earliest.clear()
 
     def spend(self, job: Job, steps: int = 1) -> bool:
         """Use up some of the effort one decision may take; False when it is used up, and the plan will say so."""
@@ -107,6 +110,10 @@ class Desk:
             self._highest = max(free, default=-(1 << 62))
         return self._highest
 
+    def sizes(self, job: Job, role: int, shape: int = 0) -> Sizes:
+        """The sizes a role of the gang may have now."""
+        return self.cache.sizes(job, role, shape)
+
     def is_hopeless(self, job: Job) -> bool:
         """Whether a gang that asks for no more, for no longer, has already found no seats in this pass."""
         key, members, length = self._request(job)
@@ -119,17 +126,32 @@ class Desk:
         known[:] = [(m, n) for m, n in known if m < members or n < length]
         known.append((members, length))
 
+    def not_before(self, job: Job, needs: tuple[Need, ...]) -> int:
+        """No start before this moment: a request for no more and no longer was told so in this pass."""
+        members, length = self.sizes(job, 0, needs[0].shape).low, self.length(job)
+        known = self.earliest.get(needs[0].alike, ()) if len(needs) == 1 else ()
+        return max((at for m, n, at in known if m <= members and n <= length), default=self.now)
+
+    def note_earliest(self, job: Job, needs: tuple[Need, ...], moment: int) -> None:
+        """Remember the earliest start of a request: within a pass room only gets less."""
+        if len(needs) > 1 or job.gang.domain_ask:
+            return
+        members, length = self.sizes(job, 0, needs[0].shape).low, self.length(job)
+        known = self.earliest.setdefault(needs[0].alike, [])
+        known[:] = [(m, n, at) for m, n, at in known if m < members or n < length or at > moment]
+        known.append((members, length, moment))
+
     def _request(self, job: Job) -> tuple[object, int, int]:
         needs = self.cache.needs(self.view, job)
         if len(needs) > 1 or len(needs[0]) > 1 or job.gang.domain_ask:
             return job.gang.name, 1, 0
-        return needs[0][0].alike, job_sizes(job, 0).low, self.length(job)
+        return needs[0][0].alike, self.sizes(job, 0).low, self.length(job)
 
     def least_amounts(self, job: Job) -> list[int]:
         """What the gang holds of each resource at its minimum, on the shapes it likes best."""
         least = [0] * len(self.view.resources)
         for role, needs in enumerate(self.cache.needs(self.view, job)):
-            members = job_sizes(job, role).low
+            members = self.sizes(job, role).low
             for resource, amount in needs[0].ask:
                 least[resource] += members * amount
         return least

@@ -82,6 +82,15 @@ class Resized(Event, frozen=True, tag="resized"):
     decided: int = 0
 
 
+class Asked(Event, frozen=True, tag="asked"):
+    """The gang was asked to change its seats: to grow, shrink, move or take a lost member's replacement in."""
+
+    gang: str
+    seats: tuple[Seats, ...]
+    by: int = NEVER
+    decided: int = 0
+
+
 class Leaving(Event, frozen=True, tag="leaving"):
     """The gang was told to make room (or leave a draining node) and is on its way out."""
 
@@ -108,12 +117,13 @@ class Refused(Event, frozen=True, tag="refused"):
 
 
 class MemberLost(Event, frozen=True, tag="member-lost"):
-    """Members of one role are gone: so many on each of these nodes."""
+    """Members of one role are gone: so many on each of these nodes, and which ranks, where that is known."""
 
     gang: str
     role: int
     nodes: tuple[int, ...]
     counts: tuple[int, ...]
+    ranks: tuple[int, ...] = ()
 
 
 class MembersDone(Event, frozen=True, tag="members-done"):
@@ -232,6 +242,7 @@ AnyEvent: TypeAlias = (
     | Starting
     | Running
     | Resized
+    | Asked
     | Leaving
     | Evicted
     | Refused

@@ -8,7 +8,6 @@ from .model import Job, Kind, NodeState, Token
 from .place import Need, Outlook
 from .plan import Reason
 from .profile import Bools, Ints, Profile
-from .sizes import job_sizes
 from .whole import shapes_of
 
 
@@ -33,11 +32,11 @@ def never_fits(desk: Desk, job: Job) -> Reason | None:
         if missing:
             return wait(Token.NEVER_FITS, f"no node has any {missing!r}", "capacity", kind=Kind.CHANGE)
         rooms = [_empty_room(desk, need, facts) for need in needs]
-        lows = [job_sizes(job, role, need.shape).low for role, need in enumerate(needs)]
+        lows = [desk.sizes(job, role, need.shape).low for role, need in enumerate(needs)]
         if all(room >= low for room, low in zip(rooms, lows, strict=True)):
             return None
         best = max(best, min(rooms))
-    asked = job_sizes(job, 0).low
+    asked = desk.sizes(job, 0).low
     detail = f"at most {best} of {asked} members would fit on the empty cluster"
     return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, asked, best, wakes=("capacity", "owner"))
 
@@ -91,7 +90,7 @@ class Verdict:
 
     def reason(self, job: Job) -> Reason:
         """Why a gang that asks like this found no seats."""
-        low = job_sizes(job, 0, self._need.shape).low
+        low = self._desk.sizes(job, 0, self._need.shape).low
         placeable = min(self.free_now, low)
         if self.free_now >= low and not self._several:
             return Reason(Token.RESERVED_AHEAD, Kind.WAIT, "", low, placeable, wakes=("capacity", "time"))

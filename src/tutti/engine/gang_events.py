@@ -1,15 +1,18 @@
 """How a gang's life is entered in the books: submitted, started, resized, interrupted, ended."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from . import events as ev
 from .books import Books, Touched, on
 from .model import ENDED, NEVER, QUEUED, SEATED, Attempt, Gang, Job, Life, Seats, State
+from .ranks import lose
 from .seats import without
 
 KEEP_INTERRUPTIONS = 32
+T = TypeVar("T")
 
 
 @on(ev.Submitted)
@@ -123,10 +126,26 @@ def _resized(books: Books, event: ev.Resized) -> Touched:
         return books.nothing(note)
     books.seat(slot, job, job.life.seats, -1, event.decided)
     state = State.REPAIRING if job.life.lost else job.life.state
-    life = moved(job.life, books.version, seats=event.seats, resized=event.at, lost=(), state=state)
+    life = moved(
+        job.life, books.version, seats=event.seats, resized=event.at, lost=(), lost_ranks=(), target=(), state=state
+    )
     books.put(slot, Job(job.gang, life))
     books.seat(slot, job, event.seats, 1, event.decided)
     return Touched(books.version, slot, freed=True)
+
+
+@on(ev.Asked)
+def _asked(books: Books, event: ev.Asked) -> Touched:
+    slot = books.slot_of(event.gang, SEATED)
+    if slot < 0:
+        return books.nothing(f"{event.gang!r} has no seats to change")
+    job = books.job_in(slot)
+    if note := books.bad_seats(job.gang, event.seats):
+        return books.nothing(note)
+    state = State.REPAIRING if job.life.lost else job.life.state
+    life = moved(job.life, books.version, target=event.seats, target_by=event.by, state=state)
+    books.put(slot, Job(job.gang, life))
+    return Touched(books.version, slot)
 
 
 @on(ev.Leaving)
@@ -185,7 +204,9 @@ def _unseat(books: Books, name: str, after: Callable[[Life], Life]) -> Touched:
         return books.nothing(f"{name!r} has no seats to give up")
     job = books.job_in(slot)
     books.seat(slot, job, job.life.seats, -1)
-    bare = msgspec.structs.replace(job.life, seats=(), lost=(), leaving_for="", leave_by=NEVER, progress=None)
+    bare = msgspec.structs.replace(
+        job.life, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", leave_by=NEVER, progress=None
+    )
     books.put(slot, Job(job.gang, after(bare)))
     return Touched(books.version, slot, freed=True)
 
@@ -195,7 +216,7 @@ def _member_lost(books: Books, event: ev.MemberLost) -> Touched:
     slot = books.slot_of(event.gang, SEATED)
     if slot < 0:
         return books.nothing(f"{event.gang!r} has no members to lose")
-    return drop(books, slot, event.role, event.nodes, event.counts, event.at, lost=True)
+    return drop(books, slot, event.role, event.nodes, event.counts, event.at, lost=True, ranks=event.ranks)
 
 
 @on(ev.MembersDone)
@@ -207,33 +228,57 @@ def _members_done(books: Books, event: ev.MembersDone) -> Touched:
 
 
 def drop(
-    books: Books, slot: int, role: int, nodes: tuple[int, ...], counts: tuple[int, ...], at: int, lost: bool
+    books: Books,
+    slot: int,
+    role: int,
+    nodes: tuple[int, ...],
+    counts: tuple[int, ...],
+    at: int,
+    lost: bool,
+    ranks: tuple[int, ...] = (),
 ) -> Touched:
+    """Members of a role leave their seats: lost, or done."""
     job = books.job_in(slot)
     life = job.life
     if role >= len(life.seats) or len(nodes) != len(counts):
         return books.nothing("no such role")
     gone = dict(zip(nodes, counts, strict=True))
-    kept, missing = without(life.seats[role], gone)
-    if missing.members != sum(gone.values()):
+    if without(life.seats[role], gone)[1].members != sum(gone.values()):
         return books.nothing("members are reported gone that were not there")
-    seats = (*life.seats[:role], kept, *life.seats[role + 1 :])
+    after = _lost(life, role, gone, ranks, at, books.version) if lost else _done(job, role, gone, books.version)
     books.seat(slot, job, life.seats, -1)
-    done = life.done or (0,) * len(job.gang.roles)
-    if lost:
-        before = life.lost or tuple(Seats(shape=s.shape) for s in life.seats)
-        together = Seats(before[role].nodes + missing.nodes, before[role].counts + missing.counts, missing.shape)
-        all_lost = (*before[:role], together, *before[role + 1 :])
-        leaving = life.state is State.DRAINING
-        state = life.state if leaving else State.DEGRADED
-        since = life.since if leaving or life.state is State.DEGRADED else at
-        life = moved(life, books.version, seats=seats, lost=all_lost, state=state, since=since)
-    else:
-        done = (*done[:role], done[role] + missing.members, *done[role + 1 :])
-        life = moved(life, books.version, seats=seats, done=done)
-    books.put(slot, Job(job.gang, life))
-    books.seat(slot, job, seats, 1)
+    books.put(slot, Job(job.gang, after))
+    books.seat(slot, job, after.seats, 1)
     return Touched(books.version, slot, freed=True)
+
+
+def _lost(life: Life, role: int, gone: dict[int, int], ranks: tuple[int, ...], at: int, version: int) -> Life:
+    lost = life.lost or tuple(Seats(shape=held.shape) for held in life.seats)
+    lost_ranks = life.lost_ranks or ((),) * len(life.seats)
+    kept, missing, missing_ranks = lose(life.seats[role], lost[role], lost_ranks[role], gone, ranks)
+    leaving = life.state is State.DRAINING
+    return moved(
+        life,
+        version,
+        seats=replaced(life.seats, role, kept),
+        lost=replaced(lost, role, missing),
+        lost_ranks=replaced(lost_ranks, role, missing_ranks),
+        state=life.state if leaving else State.DEGRADED,
+        since=life.since if leaving or life.state is State.DEGRADED else at,
+        target=(),
+    )
+
+
+def _done(job: Job, role: int, gone: dict[int, int], version: int) -> Life:
+    kept, missing = without(job.life.seats[role], gone)
+    done = job.life.done or (0,) * len(job.gang.roles)
+    done = replaced(done, role, done[role] + missing.members)
+    return moved(job.life, version, seats=replaced(job.life.seats, role, kept), done=done)
+
+
+def replaced(entries: tuple[T, ...], at: int, entry: T) -> tuple[T, ...]:
+    """The same entries but for one."""
+    return (*entries[:at], entry, *entries[at + 1 :])
 
 
 @on(ev.Ended)

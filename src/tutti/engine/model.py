@@ -345,6 +345,11 @@ class Life(Data, frozen=True):
     restarts: int = 0
     lost: tuple[Seats, ...] = ()
     """Seats of members that are gone, by role, while they wait to be replaced."""
+    lost_ranks: tuple[tuple[int, ...], ...] = ()
+    """The first rank of each entry of the lost seats, by role."""
+    target: tuple[Seats, ...] = ()
+    """Seats the gang was asked to change to, until it answers or the time to answer has passed."""
+    target_by: int = 0
     leaving_for: str = ""
     """The gang this one was told to make room for."""
     leave_by: int = NEVER

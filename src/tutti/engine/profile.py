@@ -6,6 +6,7 @@ of a class that were chosen are no longer like the others.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import TypeVar, cast
 
 import numpy as np
@@ -120,10 +121,27 @@ class Profile:
         for start, end, positions, counts, ask in self._taken.values():
             self._subtract(start, end, self.columns_of(positions), counts, ask, 1)
 
-    def earliest(self, ask: Ask, mask: Bools, key: object, members: int, after: int) -> "Moments":
-        """The moments, in order, at which the sum over all nodes could hold so many members."""
+    def moments(self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int) -> Iterator[int]:
+        """Moments, in order, from which the same nodes hold so many members for so long."""
         self.look_ahead()
-        return Moments(self, self._tally(ask, mask, key), members, after)
+        total = self._tally(ask, mask, key)
+        bad = np.flatnonzero(total[self.rows] < members)
+        weight = self.weight[: self.count]
+        slot = bisect_left(self.times, after) if after > self.now else 0
+        while slot < len(self.times):
+            end = (
+                len(self.times)
+                if length >= NEVER
+                else max(bisect_left(self.times, self.times[slot] + length), slot + 1)
+            )
+            last_bad = int(bad.searchsorted(end)) - 1
+            if last_bad >= 0 and bad[last_bad] >= slot:
+                # Some slot of the stay has too little in sum: no stay that touches it will do.
+                slot = int(bad[last_bad]) + 1
+                continue
+            if int(self.members(slot, end, ask, mask) @ weight) >= members:
+                yield self.times[slot]
+            slot += 1
 
     def _tally(self, ask: Ask, mask: Bools, key: object) -> Ints:
         known = self._tallies.get((ask, key))
@@ -300,31 +318,6 @@ class Profile:
         ]
         for key, (ask, mask, total) in self._tallies.items():
             self._tallies[key] = (ask, mask, _wider(total, rows))
-
-
-class Moments:
-    """Moments at which there is enough in sum, found one after another."""
-
-    def __init__(self, profile: Profile, total: Ints, members: int, after: int) -> None:
-        self._profile = profile
-        self._total = total
-        self._members = members
-        self._after = after
-
-    def starting(self, length: int, at: int = 0) -> "tuple[int, int, int] | None":
-        """The next (slot, first slot after the stay, moment) from slot `at` on, whose whole stay has enough in sum."""
-        profile = self._profile
-        times = profile.times
-        bad = np.flatnonzero(self._total[profile.rows] < self._members)
-        slot = max(at, bisect_left(times, self._after) if self._after > times[0] else 0)
-        while slot < len(times):
-            end = len(times) if length >= NEVER else bisect_left(times, times[slot] + length)
-            end = max(end, slot + 1)
-            last_bad = int(bad.searchsorted(end)) - 1
-            if last_bad < 0 or bad[last_bad] < slot:
-                return slot, end, times[slot]
-            slot = int(bad[last_bad]) + 1
-        return None
 
 
 def expected(view: View, now: int, percent: int) -> Ints:

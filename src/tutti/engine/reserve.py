@@ -6,7 +6,6 @@ from .place import Need, Outlook, Seating
 from .plan import Await, Reserve
 from .policy import ALL, Break
 from .profile import expected
-from .sizes import job_sizes
 from .whole import Sitting, allowed, moments, shapes_of, sit_at, sit_with
 
 
@@ -127,13 +126,14 @@ def earliest(desk: Desk, job: Job) -> Sitting | None:
     for needs in shapes_of(desk, job):
         if any(need.missing for need in needs):
             continue
-        for moment in moments(desk, job, needs, desk.now):
+        for moment in moments(desk, job, needs, desk.not_before(job, needs)):
             if best is not None and moment >= best.start:
                 break
             if not desk.spend(job):
                 return best
             found = sit_with(desk, job, needs, moment)
             if found is not None:
+                desk.note_earliest(job, needs, moment)
                 best = found
                 break
     return best
@@ -163,7 +163,7 @@ def _some(desk: Desk, job: Job, role: int, need: Need) -> Seating:
     profile = desk.profile
     first, last = profile.slots(desk.now, NEVER)
     outlook = Outlook(profile, need, first, last, allowed(desk, job, need, desk.now, NEVER))
-    size = min(outlook.capacity(), job_sizes(job, role, need.shape).want)
+    size = min(outlook.capacity(), desk.sizes(job, role, need.shape).want)
     seating = outlook.choose(size) if size else None
     return seating or Seating.empty()
 

@@ -9,7 +9,7 @@ from .estimate import leading_role
 from .model import NEVER, Coupling, Job
 from .place import Need, Outlook, Seating
 from .profile import Bools, Ints
-from .sizes import Sizes, job_sizes
+from .sizes import Sizes
 
 MOST_SHAPES = 16
 """Combinations of shapes that are tried for one gang."""
@@ -68,7 +68,7 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
     if any(need.missing for need in needs):
         return None
     length = desk.length(job)
-    sizes = [job_sizes(job, role, need.shape) for role, need in enumerate(needs)]
+    sizes = [desk.sizes(job, role, need.shape) for role, need in enumerate(needs)]
     if least:
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):
@@ -123,18 +123,11 @@ def allowed(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools:
 
 
 def moments(desk: Desk, job: Job, needs: tuple[Need, ...], after: int) -> Iterator[int]:
-    """Moments, in order, at which the gang might sit; enough in sum, not yet proven."""
-    profile = desk.profile
-    profile.look_ahead()
+    """Moments, in order, at which the gang might sit: the role that sets the pace finds room, the rest is not proven."""
     at = leading_role(job.gang)
     need = needs[at]
-    low = job_sizes(job, at, need.shape).low
-    length = desk.length(job)
-    found = profile.earliest(need.ask, desk.mask(need), need.key, max(low, 1), after)
-    slot = 0
-    while (next_found := found.starting(length, slot)) is not None:
-        yield next_found[2]
-        slot = profile.slots(next_found[2], next_found[2] + 1)[0] + 1
+    low = max(desk.sizes(job, at, need.shape).low, 1)
+    return desk.profile.moments(need.ask, desk.mask(need), need.key, low, desk.length(job), after)
 
 
 def is_loose(job: Job) -> bool:
