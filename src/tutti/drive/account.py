@@ -119,7 +119,7 @@ class Account(msgspec.Struct):
             self._finish()
         else:
             self._lose(self.at_risk)
-        self.at_risk = self.devices = 0
+        self.at_risk = 0
 
     def evict(self, now: int, parked: bool, kept: int) -> None:
         """The run is over but the gang is not. `kept` is the run time not lost, where only the backend knows it."""
@@ -131,7 +131,7 @@ class Account(msgspec.Struct):
             self._lose(self.run_useful * max(work - kept, 0) // work)
         else:
             self._lose(self.at_risk)
-        self.at_risk = self.devices = 0
+        self.at_risk = 0
 
     def charge(self, what: Spent, run_time: int) -> None:
         """Book some of the running time as a cost that whoever runs the gang knows of."""

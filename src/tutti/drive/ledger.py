@@ -372,7 +372,7 @@ def _node_of(world: World, event: ev.Event) -> int | None:
 def _devices(gang: Gang, seats: tuple[Seats, ...], resource: str) -> int:
     return sum(
         held.members * role.shapes[held.shape].ask.get(resource, 0)
-        for role, held in zip(gang.roles, seats, strict=True)
+        for role, held in zip(gang.roles, seats, strict=False)
         if held.nodes
     )
 
