@@ -201,6 +201,12 @@ def test_the_backend_may_say_which_ranks_are_gone():
     assert ranks_of(refill(kept, lost, ranks, [(20, 2)])) == [20, 10, 20, 10, 11, 11, 11, 11]
 
 
+def test_ranks_that_are_named_wrongly_do_not_save_anybody():
+    kept, lost, ranks = lose(Seats((10, 11), (4, 4)), Seats(), (), {10: 2}, ranks=(1, 7))
+
+    assert (kept, lost, ranks) == (Seats((10, 11), (2, 4)), Seats((10, 10), (1, 1)), (1, 3))
+
+
 def test_what_sat_together_sits_together_again():
     kept, lost, ranks = lose(Seats((10, 11, 12), (2, 4, 2)), Seats(), (), {10: 2, 11: 4})
 

@@ -5,7 +5,8 @@ domain it has left crosses every link exactly twice, and no ring crosses fewer. 
 the view, so laying out a gang is one sort.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +81,8 @@ def cut(old: Seats, members: int) -> Seats:
 
 def numbered(kept: Seats, lost: Seats, lost_ranks: Sequence[int]) -> list[Run]:
     """The surviving ranks: what is left of the gang, numbered as it was before anything was lost."""
+    if not lost.nodes:
+        return list(map(Run, accumulate(kept.counts, initial=0), kept.nodes, kept.counts))
     gaps = sorted(zip(lost_ranks, lost.counts, strict=True))
     runs: list[Run] = []
     rank = at = 0
@@ -103,18 +106,19 @@ def lose(
     `gone` says how many on each node; `ranks` says which, where that is known. Otherwise the last ones of a node are
     taken. Members that are not there are not lost: compare the numbers.
     """
-    named, left = set(ranks), dict(gone)
+    runs = numbered(kept, lost, lost_ranks)
+    taken = _taken([run for run in runs if gone.get(run.node)], dict(gone), set(ranks))
     stay: list[Run] = []
     leave = [Run(*run) for run in zip(lost_ranks, lost.nodes, lost.counts, strict=True)]
-    for run in reversed(numbered(kept, lost, lost_ranks)):
-        taken = _taken(run, named, left.get(run.node, 0))
-        left[run.node] = left.get(run.node, 0) - len(taken)
-        leave += [Run(rank, run.node, 1) for rank in sorted(taken)]
-        stay += _less(run, taken)
+    for run in runs:
+        if gone.get(run.node):
+            leave += _singles(run, taken)
+            stay += [one for one in _singles(run) if one.rank not in taken]
+        else:
+            stay.append(run)
     leave = _joined(leave)
-    seats = _seats([(run.node, run.members) for run in sorted(stay)], kept.shape)
     missing = Seats(tuple(run.node for run in leave), tuple(run.members for run in leave), kept.shape)
-    return seats, missing, tuple(run.rank for run in leave)
+    return _seats([(run.node, run.members) for run in stay], kept.shape), missing, tuple(run.rank for run in leave)
 
 
 def refill(
@@ -205,17 +209,21 @@ def _links(topology: Topology, kind: Kind) -> list[int]:
     return [LEAVING_A_POOL, *(topology.cost(kind.pool, level) for level in range(len(kind.domains)))]
 
 
-def _taken(run: Run, named: set[int], wanted: int) -> set[int]:
-    """The ranks of a run that are gone: those named, or the last ones."""
+def _taken(runs: Sequence[Run], left: dict[int, int], named: set[int]) -> set[int]:
+    """Which ranks are gone: those named first, then the last ones of each node."""
+    likely = [(rank, run.node) for run in runs for rank in range(run.rank, run.rank + run.members)]
+    taken: set[int] = set()
+    for rank, node in sorted(likely, key=lambda one: (one[0] not in named, -one[0])):
+        if left[node] > 0:
+            left[node] -= 1
+            taken.add(rank)
+    return taken
+
+
+def _singles(run: Run, only: Container[int] | None = None) -> list[Run]:
+    """The ranks of a run one by one, or those of them that are named."""
     ranks = range(run.rank, run.rank + run.members)
-    known = [rank for rank in ranks if rank in named] if named else list(reversed(ranks))
-    return set(known[: max(wanted, 0)])
-
-
-def _less(run: Run, taken: set[int]) -> list[Run]:
-    if not taken:
-        return [run]
-    return [Run(rank, run.node, 1) for rank in range(run.rank, run.rank + run.members) if rank not in taken]
+    return [Run(rank, run.node, 1) for rank in ranks if only is None or rank in only]
 
 
 def _joined(runs: Iterable[Run]) -> list[Run]:
