@@ -7,7 +7,7 @@ import numpy as np
 from .desk import Desk
 from .model import Job, Seats
 from .place import Need
-from .profile import Bools, expected
+from .profile import Bools
 
 
 def closed_to(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools | None:
@@ -67,7 +67,7 @@ def _near(desk: Desk, mark: str, level: str, start: int, end: int, but: str) -> 
 
 def _present(desk: Desk, start: int, end: int, but: str) -> Iterator[tuple[tuple[str, ...], "np.ndarray"]]:
     """Marks of every role seated at some time of a stay, and the columns of its nodes."""
-    ends = expected(desk.view, desk.now, desk.profile.percent)
+    ends = desk.ends()
     for slot in desk.view.seated:
         job = desk.view.held(slot)
         if int(ends[slot]) > start and job.gang.name != but:
@@ -86,7 +86,7 @@ def _roles(desk: Desk, job: Job, seats: tuple[Seats, ...]) -> Iterator[tuple[tup
 def _beside_wide(desk: Desk, start: int, end: int, but: str) -> Bools:
     """Columns with a member of a gang that spans several nodes."""
     closed = np.zeros(desk.profile.count, np.bool_)
-    ends = expected(desk.view, desk.now, desk.profile.percent)
+    ends = desk.ends()
     staying = [desk.view.held(slot) for slot in desk.view.seated if int(ends[slot]) > start]
     stays = [(job, job.life.seats) for job in staying]
     stays += [(job, seats) for begin, stop, job, seats, _ in desk.stays.values() if begin < end and start < stop]
@@ -116,7 +116,7 @@ def _domain_lacks(desk: Desk, job: Job, start: int, end: int) -> Bools:
 
 def _domain_holds(desk: Desk, level: str, domain: int, ask: dict[str, int], start: int, end: int) -> bool:
     left = dict(desk.view.domain_free.get(domain, {}))
-    ends = expected(desk.view, desk.now, desk.profile.percent)
+    ends = desk.ends()
     for slot in desk.view.seated:
         job = desk.view.held(slot)
         if int(ends[slot]) <= start and level in job.gang.domain_ask and _uses(desk, job.life.seats, level, domain):

@@ -9,7 +9,11 @@ from .model import Job, Kind, State, Token
 from .order import Turns
 from .plan import Plan, Reason, Resume, Start
 from .policy import Policy
-from .reserve import keep_promises, may_have_promise, promise, wait_for_eviction
+from .reclaim import reclaim
+from .repair import drain, mend
+from .reserve import hold_targets, keep_promises, may_have_promise, promise, wait_for_eviction
+from .resize import fill_loose, grow
+from .rotate import rotate
 from .together import seat_roles
 from .view import View
 from .whole import Sitting, sit_at, sit_now
@@ -19,9 +23,15 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
     """Choose what to do now, and say why every gang that waits does so. The cache may only save time."""
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
     keep_windows_apart(desk)
+    hold_targets(desk)
+    mend(desk)
+    drain(desk)
     keep_promises(desk)
     for slot in Turns(view, now, policy, desk.shares):
         consider(desk, view.held(slot))
+    fill_loose(desk)
+    grow(desk)
+    rotate(desk)
     answer_held(desk)
     answer_blocked(desk)
     return desk.plan()
@@ -34,7 +44,7 @@ def consider(desk: Desk, job: Job) -> None:
         desk.answer(job, reason)
         return
     desk.unseat(job)
-    if start(desk, job) or wait_for_eviction(desk, job):
+    if start(desk, job) or wait_for_eviction(desk, job) or reclaim(desk, job):
         return
     hold_the_queue(desk, job)
     if may_have_promise(desk, job):

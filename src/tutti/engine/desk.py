@@ -11,7 +11,7 @@ from .model import NEVER, Job, Kind, Queue, Seats, State, Token
 from .place import Need, Seating
 from .plan import AnyAction, Plan, Reason
 from .policy import Policy
-from .profile import Bools, Profile
+from .profile import Bools, Ints, Profile, expected
 from .quota import Shares
 from .sizes import Sizes
 from .use import held
@@ -45,6 +45,9 @@ class Desk:
         """Gangs that could not sit; why is worked out for all of them together at the end."""
         self.stays: dict[str, tuple[int, int, Job, tuple[Seats, ...], list[int]]] = {}
         """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
+        self.disturbed: set[str] = set()
+        """Running gangs that this plan already asks to do something."""
+        self.has_guarantees = any(queue.guarantee for queue in view.queues.values())
         self.promised = 0
         self.steps = policy.effort.search_steps
         self.failed: dict[object, list[tuple[int, int]]] = {}
@@ -55,6 +58,8 @@ class Desk:
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
         self._highest: int | None = None
+        self._ends: Ints | None = None
+        self._slots: dict[str, int] = {}
         self._wake = NEVER
         self._masks: dict[object, tuple[int, Bools]] = {}
 
@@ -94,6 +99,22 @@ class Desk:
             self.profile.give(receipt)
             self.failed.clear()
             self.earliest.clear()
+
+    def ends(self) -> Ints:
+        """When each running gang is expected to end, by slot."""
+        if self._ends is None:
+            self._ends = expected(self.view, self.now, self.profile.percent)
+        return self._ends
+
+    def end_of(self, slot: int) -> int:
+        """When a running gang is expected to end."""
+        return int(self.ends()[slot])
+
+    def slot(self, job: Job) -> int:
+        """The slot of a running gang."""
+        if not self._slots:
+            self._slots = {self.view.held(slot).gang.name: slot for slot in self.view.seated}
+        return self._slots[job.gang.name]
 
     def spend(self, job: Job, steps: int = 1) -> bool:
         """Use up some of the effort one decision may take; False when it is used up, and the plan will say so."""

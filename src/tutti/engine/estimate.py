@@ -74,7 +74,9 @@ def expected_ends(job: Job, queue: Queue | None) -> tuple[int, int, int]:
     """When a running gang ends, by percentile; the job's own progress beats every other source."""
     life = job.life
     reported = _end_by_progress(life)
-    ends = [_after(life.started, run_time(job, queue, percent, life.seats)) for percent in QUANTILES]
+    # Loose members come and go one by one: the last ones set the end.
+    begun = life.started if any(role.coupling is Coupling.GANG for role in job.gang.roles) else life.resized
+    ends = [_after(begun, run_time(job, queue, percent, life.seats)) for percent in QUANTILES]
     if reported is not None:
         slack = (reported - life.started) // 10
         ends[0], ends[1] = reported, min(reported + slack, max(ends[2], reported))

@@ -240,9 +240,11 @@ def drop(
     """Members of a role leave their seats: lost, or done."""
     job = books.job_in(slot)
     life = job.life
-    if role >= len(life.seats) or len(nodes) != len(counts):
+    if not 0 <= role < len(life.seats) or len(nodes) != len(counts):
         return books.nothing("no such role")
     gone = dict(zip(nodes, counts, strict=True))
+    if any(count <= 0 for count in counts) or len(gone) != len(nodes):
+        return books.nothing("no number of members")
     if without(life.seats[role], gone)[1].members != sum(gone.values()):
         return books.nothing("members are reported gone that were not there")
     after = _lost(life, role, gone, ranks, at, books.version) if lost else _done(job, role, gone, books.version)

@@ -126,6 +126,10 @@ class Outlook:
         sums = np.bincount(np.maximum(domains, 0), inside, len(self.profile.view.topology.paths)).astype(np.int64)
         return _allowed(sums, share[1], share[2]) if share else sums
 
+    def sums(self, level: str) -> Ints:
+        """Members that fit in each domain of a level."""
+        return self.by_domain(self.fits, level)
+
     def _through(self, share: tuple[str, int, int], fits: Ints, level: str) -> Ints:
         """Sums at an outer level of what the domains of the sharing level can really hold."""
         inner = self.domains(share[0])

@@ -51,7 +51,7 @@ class Profile:
         self._origin: list[int] = []
         """The view's class that each column was split off, once there are any."""
         self._owned = False
-        self._taken: dict[int, tuple[int, int, NDArray[np.intp], Ints, Ask]] = {}
+        self._taken: dict[int, tuple[int, int, NDArray[np.intp], Ints, Ask, int]] = {}
         self._tokens = 0
 
     # -- reading
@@ -118,8 +118,8 @@ class Profile:
         for column in range(len(self.view.class_weight), self.count):
             for lane in self.lanes:
                 lane[: len(self.times), column] = lane[: len(self.times), origin[column]]
-        for start, end, positions, counts, ask in self._taken.values():
-            self._subtract(start, end, self.columns_of(positions), counts, ask, 1)
+        for start, end, positions, counts, ask, sign in self._taken.values():
+            self._subtract(start, end, self.columns_of(positions), counts, ask, sign)
 
     def moments(self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int) -> Iterator[int]:
         """Moments, in order, from which the same nodes hold so many members for so long."""
@@ -169,19 +169,22 @@ class Profile:
         """Positions in line of the first nodes of a column."""
         return np.flatnonzero(self._columns() == column)[:most]
 
-    def take(self, start: int, end: int, positions: NDArray[np.intp], counts: Ints, ask: Ask) -> int:
-        """Seat so many members on each of these nodes (by position in line) for a while; returns a receipt."""
+    def take(self, start: int, end: int, positions: NDArray[np.intp], counts: Ints, ask: Ask, sign: int = 1) -> int:
+        """Seat so many members on each of these nodes (by position in line) for a while; returns a receipt.
+
+        With sign -1 the members leave instead: what if they were gone?
+        """
         self._own()
         columns = self._split(positions, counts)
         self._tokens += 1
-        self._taken[self._tokens] = (start, end, positions, counts, ask)
-        self._subtract(start, end, columns, counts, ask, 1)
+        self._taken[self._tokens] = (start, end, positions, counts, ask, sign)
+        self._subtract(start, end, columns, counts, ask, sign)
         return self._tokens
 
     def give(self, receipt: int) -> None:
-        """Give back what was taken. The columns stay apart, which changes no answer."""
-        start, end, positions, counts, ask = self._taken.pop(receipt)
-        self._subtract(start, end, self.columns_of(positions), counts, ask, -1)
+        """Undo a taking. The columns stay apart, which changes no answer."""
+        start, end, positions, counts, ask, sign = self._taken.pop(receipt)
+        self._subtract(start, end, self.columns_of(positions), counts, ask, -sign)
 
     def isolate(self, positions: NDArray[np.intp]) -> None:
         """Give these nodes columns that they share with no other node."""
@@ -191,6 +194,10 @@ class Profile:
     def columns_of(self, positions: NDArray[np.intp]) -> NDArray[np.int32]:
         """The columns of nodes, by position in line."""
         return self._columns()[positions]
+
+    def origins(self) -> NDArray[np.intp]:
+        """The view's class that each column was split off."""
+        return np.array(self._origin[: self.count]) if self._origin else np.arange(self.count)
 
     def descends_from(self, column: int) -> Bools:
         """Columns that were split off a class of the view, itself included."""

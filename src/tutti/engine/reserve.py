@@ -5,8 +5,26 @@ from .model import NEVER, Job, Pledge, Promise, State, Token
 from .place import Need, Outlook, Seating
 from .plan import Await, Reserve
 from .policy import ALL, Break
-from .profile import expected
+from .seats import beyond
 from .whole import Sitting, allowed, moments, shapes_of, sit_at, sit_with
+
+
+def hold_targets(desk: Desk) -> None:
+    """Seats that running gangs were asked to change to belong to them until they answer."""
+    for slot in desk.view.seated:
+        job = desk.view.held(slot)
+        if not job.life.target:
+            continue
+        desk.wake(job.life.target_by)
+        if job.life.target_by <= desk.now:
+            continue
+        end = max(desk.end_of(slot), desk.now + 1)
+        needs = desk.cache.needs(desk.view, job)
+        for role, held in enumerate(job.life.target):
+            more = beyond(held, job.life.seats[role])
+            if more.nodes:
+                seating, ask = desk.seating(more), needs[role][held.shape].ask
+                desk.profile.take(desk.now, end, seating.positions, seating.counts, ask)
 
 
 def keep_promises(desk: Desk) -> None:
@@ -54,10 +72,14 @@ def _hold(desk: Desk, job: Job, pledge: Pledge) -> None:
 
 
 def pledged_from(desk: Desk, pledge: Pledge) -> int:
-    """When the last victim of a pledge is expected to be gone."""
-    ends = expected(desk.view, desk.now, desk.profile.percent)
-    gone_by = [int(ends[slot]) for slot in desk.view.seated if desk.view.held(slot).gang.name in pledge.victims]
-    return max([desk.now, *gone_by])
+    """When the last victim of a pledge is expected to have made room."""
+    asked_by = pledge.since + desk.policy.reclaim.grace
+    leave_by = [desk.view.held(slot).life.leave_by for slot in desk.view.seated if _is_victim(desk, slot, pledge)]
+    return max([desk.now + 1, *(min(by, asked_by) for by in leave_by)])
+
+
+def _is_victim(desk: Desk, slot: int, pledge: Pledge) -> bool:
+    return desk.view.held(slot).gang.name in pledge.victims
 
 
 def may_have_promise(desk: Desk, job: Job) -> bool:

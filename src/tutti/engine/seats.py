@@ -45,7 +45,10 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 def renumbered(job: Job, number: dict[int, int]) -> Job:
     def moved(seats: tuple[Seats, ...]) -> tuple[Seats, ...]:
-        return tuple(Seats(tuple(number[n] for n in s.nodes if n in number), s.counts, s.shape) for s in seats)
+        return tuple(
+            seats_of([(number[n], count) for n, count in zip(s.nodes, s.counts, strict=True) if n in number], s.shape)
+            for s in seats
+        )
 
     life = job.life
     promise = msgspec.structs.replace(life.promise, seats=moved(life.promise.seats)) if life.promise else None
@@ -54,3 +57,14 @@ def renumbered(job: Job, number: dict[int, int]) -> Job:
         life, seats=moved(life.seats), lost=moved(life.lost), promise=promise, pledge=pledge, version=0
     )
     return Job(job.gang, life)
+
+
+def beyond(held: Seats, kept: Seats) -> Seats:
+    """Members of one seating that are not in the other."""
+    left: dict[int, int] = {}
+    for node, count in zip(held.nodes, held.counts, strict=True):
+        left[node] = left.get(node, 0) + count
+    for node, count in zip(kept.nodes, kept.counts, strict=True):
+        left[node] = left.get(node, 0) - count
+    some = {node: count for node, count in left.items() if count > 0}
+    return Seats(tuple(some), tuple(some.values()), held.shape)

@@ -103,7 +103,7 @@ def seat_role(
     first, last = profile.slots(start, end)
     mask = allowed(desk, job, need, start, end)
     if inside is not None:
-        mask = mask & inside[: len(mask)]
+        mask = mask & inside
     outlook = Outlook(profile, need, first, last, mask)
     size = outlook.size(sizes)
     if not size:
@@ -123,7 +123,7 @@ def allowed(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools:
 
 
 def moments(desk: Desk, job: Job, needs: tuple[Need, ...], after: int) -> Iterator[int]:
-    """Moments, in order, at which the gang might sit: the role that sets the pace finds room, the rest is not proven."""
+    """Moments, in order, at which the role that sets the pace finds room; the rest of the gang is not proven."""
     at = leading_role(job.gang)
     need = needs[at]
     low = max(desk.sizes(job, at, need.shape).low, 1)

@@ -1,0 +1,244 @@
+"""What may be taken back, and from whom? Surplus first, then the victims that lose the least, and only if it helps."""
+
+import heapq
+from collections.abc import Iterator
+
+from .desk import Desk, wait
+from .model import DAY, NEVER, Job, Pledge, Resizing, Seats, State, Token
+from .plan import Await, Evict, How, Shrink
+from .ranks import cut
+from .seats import beyond
+from .whole import Sitting, sit_at
+
+
+class Victim:
+    """A gang that could give something up: what it would keep, and what that would cost."""
+
+    __slots__ = ("cost", "job", "keeps", "slot")
+
+    def __init__(self, slot: int, job: Job, keeps: tuple[Seats, ...], cost: int) -> None:
+        self.slot = slot
+        self.job = job
+        self.keeps = keeps
+        self.cost = cost
+
+    @property
+    def is_surplus(self) -> bool:
+        """Whether the gang goes on with fewer members."""
+        return bool(self.keeps)
+
+
+def reclaim(desk: Desk, job: Job) -> bool:
+    """Make room for a gang that may claim it; True when victims were found whose leaving makes it start."""
+    return reclaim_from(desk, job, candidates(desk, job))
+
+
+def reclaim_from(desk: Desk, job: Job, found: list[Victim]) -> bool:
+    """Make room from among these victims, if their leaving makes the gang start."""
+    chosen = cheapest_set(desk, job, found)
+    if chosen is None:
+        return False
+    victims, sitting = chosen
+    pledge = Pledge(
+        sitting.seats,
+        tuple(victim.job.gang.name for victim in victims),
+        desk.now,
+        desk.now + desk.policy.reclaim.pledge_for,
+    )
+    at = desk.act(Await(job.gang.name, desk.view.number, pledge=pledge))
+    for victim in victims:
+        tell(desk, job, victim, at)
+    _keep_room(desk, job, victims, sitting)
+    names = pledge.victims
+    desk.wake(pledge.expires)
+    desk.answer(job, wait(Token.WAITING_FOR_EVICTION, ", ".join(names), *(f"gang:{n}" for n in names), blockers=names))
+    return True
+
+
+def tell(desk: Desk, job: Job, victim: Victim, await_at: int) -> None:
+    """Ask a victim to shrink, or to leave with its state if it can keep it."""
+    by = desk.now + desk.policy.reclaim.grace
+    name, number = victim.job.gang.name, desk.view.number
+    desk.disturbed.add(name)
+    if victim.is_surplus:
+        desk.act(Shrink(name, number, (await_at,), victim.cost, victim.keeps, job.gang.name, by))
+    else:
+        how = How.PARK if victim.job.gang.parkable else How.REQUEUE
+        desk.act(Evict(name, number, (await_at,), victim.cost, how, job.gang.name, by))
+
+
+def _keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> None:
+    """From the moment the victims are gone their room is the gang's."""
+    ready = desk.now + desk.policy.reclaim.grace
+    for victim in victims:
+        _leave(desk, victim, ready)
+    length = desk.length(job, sitting.seats)
+    sitting.start, sitting.end = ready, NEVER if length >= NEVER else ready + length
+    sitting.take(desk, job)
+
+
+def candidates(desk: Desk, job: Job) -> list[Victim]:
+    """Every gang that may be asked to give something up for this one, cheapest first."""
+    found: list[Victim] = []
+    under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.has_guarantees else False
+    for slot in desk.view.seated:
+        other = desk.view.held(slot)
+        if not _is_settled(desk, other):
+            continue
+        if desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
+            found.append(Victim(slot, other, keeps, shrink_cost(other, keeps)))
+        if _may_take_all(desk, job, other, under):
+            found.append(Victim(slot, other, (), loss(desk, other)))
+    return sorted(found, key=lambda v: (not v.is_surplus, v.cost, v.job.gang.name))
+
+
+def _is_settled(desk: Desk, job: Job) -> bool:
+    """Running, not already asked to change, not disturbed in this plan."""
+    life = job.life
+    pending = bool(life.target) and life.target_by > desk.now
+    return life.state is State.RUNNING and not pending and job.gang.name not in desk.disturbed
+
+
+def without_surplus(desk: Desk, job: Job) -> tuple[Seats, ...]:
+    """The seats of an elastic gang at its minimum; () where it has nothing above it."""
+    if job.gang.resizing is not Resizing.LIVE:
+        return ()
+    kept = tuple(_at_minimum(desk, job, role, held) for role, held in enumerate(job.life.seats))
+    return kept if kept != job.life.seats else ()
+
+
+def _at_minimum(desk: Desk, job: Job, role: int, held: Seats) -> Seats:
+    low = desk.sizes(job, role, held.shape).low
+    return cut(held, low) if 0 < low < held.members else held
+
+
+def _may_take_all(desk: Desk, job: Job, other: Job, under: bool) -> bool:
+    """Whether the whole of another gang may be taken for this one."""
+    rules = desk.policy.reclaim
+    gang = other.gang
+    if not gang.preemptible or gang.name == job.gang.name or not _may_be_interrupted(desk, other):
+        return False
+    if gang.queue == job.gang.queue:
+        return rules.priority and gang.priority < job.gang.priority
+    return rules.quota and under and desk.shares.over_deserved(gang.queue)
+
+
+def _may_be_interrupted(desk: Desk, job: Job) -> bool:
+    """Past its minimum run time, and not interrupted too often today."""
+    queue = desk.queue(job)
+    least = max(job.gang.min_run, queue.min_run if queue else 0, desk.policy.reclaim.min_run)
+    if job.life.started + least > desk.now:
+        desk.wake(job.life.started + least)
+        return False
+    most = job.gang.interruptions_per_day or desk.policy.reclaim.interruptions_per_day
+    return sum(at > desk.now - DAY for at in job.life.interruptions) < most
+
+
+def loss(desk: Desk, job: Job) -> int:
+    """Goodput lost when the whole gang leaves, in member-microseconds: unsaved work, saving and restarting."""
+    life, members = job.life, sum(held.members for held in job.life.seats)
+    told = life.progress
+    saved_at = max(told.snapshot_at if told else 0, life.started)
+    redo = 0 if job.gang.parkable else desk.now - saved_at
+    overhead = (told.save_cost + told.restart_cost) if told else 0
+    return members * (redo + overhead)
+
+
+def shrink_cost(job: Job, keeps: tuple[Seats, ...]) -> int:
+    """What changing size costs everybody who stays."""
+    told = job.life.progress
+    return sum(held.members for held in keeps) * (told.save_cost if told else 0)
+
+
+def cheapest_set(desk: Desk, job: Job, found: list[Victim]) -> tuple[list[Victim], Sitting] | None:
+    """The set of victims that costs least and makes the gang start; proven by seating it without them."""
+    if not found or not _enough(desk, job, found):
+        return None
+    tries = desk.policy.effort.victims
+    for chosen in _sets(found):
+        if tries == 0:
+            break
+        tries -= 1
+        sitting = would_sit(desk, job, chosen) if _quota_allows(desk, job, chosen) else None
+        if sitting is not None:
+            return chosen, sitting
+    return _greedy(desk, job, found)
+
+
+def _quota_allows(desk: Desk, job: Job, victims: list[Victim]) -> bool:
+    """Whether each queue still holds more than it deserves when its next gang is taken."""
+    gone: dict[str, list[int]] = {}
+    for victim in victims:
+        queue = victim.job.gang.queue
+        if victim.is_surplus or queue == job.gang.queue:
+            continue
+        if not desk.shares.over_deserved(queue, gone.get(queue, ())):
+            return False
+        total, _ = desk.amounts(victim.job, victim.job.life.seats)
+        gone[queue] = [a + b for a, b in zip(total, gone.get(queue, [0] * len(total)), strict=True)]
+    return True
+
+
+def _sets(found: list[Victim]) -> Iterator[list[Victim]]:
+    """Sets of victims in order of cost; surplus costs nothing beside a whole gang."""
+    weights = [victim.cost + (0 if victim.is_surplus else 1) for victim in found]
+    heap: list[tuple[int, int, tuple[int, ...]]] = [(weights[0], 1, (0,))]
+    while heap:
+        cost, _, chosen = heapq.heappop(heap)
+        slots = {found[at].slot for at in chosen}
+        if len(slots) == len(chosen):
+            yield [found[at] for at in chosen]
+        last = chosen[-1]
+        if last + 1 < len(found):
+            heapq.heappush(heap, (cost + weights[last + 1], len(chosen) + 1, (*chosen, last + 1)))
+            heapq.heappush(heap, (cost - weights[last] + weights[last + 1], len(chosen), (*chosen[:-1], last + 1)))
+
+
+def _greedy(desk: Desk, job: Job, found: list[Victim]) -> tuple[list[Victim], Sitting] | None:
+    """Cheapest victims until the gang sits, then without each that turns out not to be needed."""
+    chosen: list[Victim] = []
+    sitting = None
+    for victim in found:
+        more = [other for other in chosen if other.slot != victim.slot] + [victim]
+        if not _quota_allows(desk, job, more):
+            continue
+        chosen = more
+        sitting = would_sit(desk, job, chosen)
+        if sitting is not None:
+            break
+    if sitting is None:
+        return None
+    for victim in sorted(chosen, key=lambda v: -v.cost):
+        fewer = [other for other in chosen if other is not victim]
+        still = would_sit(desk, job, fewer) if fewer else None
+        if still is not None:
+            chosen, sitting = fewer, still
+    return chosen, sitting
+
+
+def _enough(desk: Desk, job: Job, found: list[Victim]) -> bool:
+    """Whether the gang would sit if everybody gave up everything they may be asked for."""
+    whole = {victim.slot: victim for victim in found}
+    return would_sit(desk, job, list(whole.values())) is not None
+
+
+def would_sit(desk: Desk, job: Job, victims: list[Victim]) -> Sitting | None:
+    """Where the gang would sit from now on if these victims were gone."""
+    receipts = [receipt for victim in victims for receipt in _leave(desk, victim, desk.now)]
+    sitting = sit_at(desk, job, desk.now, least=True)
+    for receipt in receipts:
+        desk.profile.give(receipt)
+    return sitting
+
+
+def _leave(desk: Desk, victim: Victim, start: int) -> list[int]:
+    """Take a victim's members (those it gives up) off their nodes from a moment until it would have ended."""
+    end = max(desk.end_of(victim.slot), start + 1)
+    needs = desk.cache.needs(desk.view, victim.job)
+    receipts = []
+    for role, held in enumerate(victim.job.life.seats):
+        given_up = beyond(held, victim.keeps[role]) if victim.keeps else held
+        if given_up.nodes:
+            seating, ask = desk.seating(given_up), needs[role][held.shape].ask
+            receipts.append(desk.profile.take(start, end, seating.positions, seating.counts, ask, -1))
+    return receipts

@@ -1,0 +1,159 @@
+"""Which running gangs get more members? Loose ones whatever fits, elastic ones where a member adds the most."""
+
+import heapq
+
+import numpy as np
+
+from .desk import Desk
+from .estimate import leading_role
+from .model import Coupling, Job, Resizing, Role, Seats, State
+from .place import Need, Outlook, Seating
+from .plan import Grow
+from .profile import Bools
+from .ranks import grown
+from .sizes import marginal, next_legal, role_rule
+from .topology import NODE
+from .whole import allowed
+
+
+def fill_loose(desk: Desk) -> None:
+    """Members of loose roles start one by one wherever there is room that delays nobody's promise."""
+    for job in _running(desk):
+        seats = job.life.seats
+        for role, need in enumerate(_needs(desk, job)):
+            if job.gang.roles[role].coupling is Coupling.LOOSE:
+                missing = desk.sizes(job, role, need.shape).want - _done(job, role) - seats[role].members
+                seats = _more(desk, job, seats, role, missing, legal_only=False)
+        if seats != job.life.seats:
+            desk.act(Grow(job.gang.name, desk.view.number, seats=seats))
+            desk.disturbed.add(job.gang.name)
+
+
+def grow(desk: Desk) -> None:
+    """Elastic gangs grow, the one first whose next member adds the most."""
+    if not desk.policy.grow.on:
+        return
+    jobs = {job.gang.name: job for job in _running(desk) if job.gang.resizing is Resizing.LIVE}
+    seats = {name: job.life.seats for name, job in jobs.items()}
+    steps = {name: _next_step(desk, job, seats[name]) for name, job in jobs.items()}
+    heap = [(-step[0], name, step[1]) for name, step in steps.items() if step]
+    heapq.heapify(heap)
+    while heap:
+        _, name, size = heapq.heappop(heap)
+        job = jobs[name]
+        role = leading_role(job.gang)
+        bigger = _more(desk, job, seats[name], role, size - seats[name][role].members, legal_only=True)
+        if bigger == seats[name]:
+            continue
+        seats[name] = bigger
+        if step := _next_step(desk, job, bigger):
+            heapq.heappush(heap, (-step[0], name, step[1]))
+    for name in sorted(seats):
+        if seats[name] != jobs[name].life.seats:
+            desk.act(Grow(name, desk.view.number, seats=seats[name]))
+            desk.disturbed.add(name)
+
+
+def _running(desk: Desk) -> list[Job]:
+    """Gangs that may change now: running, not asked to change already, not touched by this plan."""
+    jobs = (desk.view.held(slot) for slot in desk.view.seated)
+    return [
+        job
+        for job in jobs
+        if job.life.state is State.RUNNING
+        and not (job.life.target and job.life.target_by > desk.now)
+        and job.gang.name not in desk.disturbed
+    ]
+
+
+def _needs(desk: Desk, job: Job) -> list[Need]:
+    """The needs of a running gang on the shapes it runs on."""
+    return [needs[held.shape] for needs, held in zip(desk.cache.needs(desk.view, job), job.life.seats, strict=True)]
+
+
+def _done(job: Job, role: int) -> int:
+    return job.life.done[role] if job.life.done else 0
+
+
+def _next_step(desk: Desk, job: Job, seats: tuple[Seats, ...]) -> tuple[int, int] | None:
+    """What the next legal size would add for each new member, and that size; None where it may not grow."""
+    rules = desk.policy.grow
+    role = leading_role(job.gang)
+    if job.gang.roles[role].coupling is Coupling.LOOSE or _is_dealt_out(job.gang.roles[role]):
+        return None
+    if job.life.resized + rules.cool_down > desk.now:
+        desk.wake(job.life.resized + rules.cool_down)
+        return None
+    found = desk.sizes(job, role, seats[role].shape)
+    size = next_legal(role_rule(job.gang.roles[role]), seats[role].members, found.high)
+    if size is None or size not in found.legal:
+        return None
+    gain = marginal(job.gang.speed, seats[role].members, size)
+    return (gain, size) if gain >= rules.least_gain else None
+
+
+def _is_dealt_out(role: Role) -> bool:
+    """Whether so many members belong into each domain; such a role changes size only by a restart."""
+    return any(cap.level != NODE for cap in role.caps) or any(near.level != NODE for near in role.repels)
+
+
+def _more(
+    desk: Desk, job: Job, seats: tuple[Seats, ...], role: int, members: int, *, legal_only: bool
+) -> tuple[Seats, ...]:
+    """The seats with so many more members of a role (or, unless all are needed, as many as fit); taken."""
+    if members <= 0:
+        return seats
+    need = _needs(desk, job)[role]
+    end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
+    seating = _place(desk, job, need, seats[role], members, end, legal_only=legal_only)
+    if seating is None or desk.shares.blocked(job, *_added(desk, need, seating)):
+        return seats
+    desk.profile.take(desk.now, end, seating.positions, seating.counts, need.ask)
+    desk.failed.clear()
+    total, floor = _added(desk, need, seating)
+    desk.shares.take(job.gang.queue, job.gang.user, total, floor)
+    nodes = desk.view.by_line[seating.positions].tolist()
+    bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
+    return (*seats[:role], bigger, *seats[role + 1 :])
+
+
+def _added(desk: Desk, need: Need, seating: Seating) -> tuple[list[int], list[int]]:
+    total = [0] * len(desk.view.resources)
+    for resource, amount in need.ask:
+        total[resource] = int(seating.counts.sum()) * amount
+    return total, [0] * len(total)
+
+
+def _place(
+    desk: Desk, job: Job, need: Need, held: Seats, members: int, end: int, *, legal_only: bool
+) -> Seating | None:
+    profile = desk.profile
+    first, last = profile.slots(desk.now, end)
+    mask = allowed(desk, job, need, desk.now, end)
+    outlook = Outlook(profile, need, first, last, mask & same_domain(desk, job, need, held))
+    _leave_room_for_held(desk, outlook, need, held)
+    room = outlook.capacity()
+    size = min(room, members) if not legal_only else members if room >= members else 0
+    return outlook.choose(size) if size else None
+
+
+def same_domain(desk: Desk, job: Job, need: Need, held: Seats) -> Bools:
+    """Columns in the domain that the role (or the gang) is bound to, given where its members already sit."""
+    level = need.within or job.gang.within
+    profile = desk.profile
+    if not level or not held.nodes:
+        return np.ones(profile.count, np.bool_)
+    domains = desk.view.topology.domains(level)
+    here = domains[desk.view.class_kind[desk.view.class_of[held.nodes[0]]]]
+    return np.asarray(domains[profile.kind[: profile.count]] == here, np.bool_)
+
+
+def _leave_room_for_held(desk: Desk, outlook: Outlook, need: Need, held: Seats) -> None:
+    """Members that already sit on a node count against its cap."""
+    if not need.per_node:
+        return
+    columns = desk.profile.columns_of(desk.view.line[list(held.nodes)])
+    fits = outlook.fits.copy()
+    for column, count in zip(columns.tolist(), held.counts, strict=True):
+        fits[column] = max(min(int(fits[column]), need.per_node - count), 0)
+    outlook.fits = fits
