@@ -145,18 +145,15 @@ def rack(number, weight, *free, roles=2):
     return Bin(weight, free, (99_999,) * roles, (("pool", 0), ("rack", number)))
 
 
-def test_first_fit_in_any_order_fails_and_the_search_does_not():
-    # Workers first fill 4 + 4 and leave no 3; the server first on the node of 4 leaves room for only three workers.
-    wants = (Want(2, (2,)), Want(1, (3,)))
-    bins = (rack(1, 1, 4), rack(1, 1, 3))
-
-    assert pack(wants, bins) == Packed((Part(0, 1, (2, 0)), Part(1, 1, (0, 1))))
+def test_a_gang_for_which_either_role_first_fails():
+    # Workers first fill 6 of 7 and 2 of 4; the server first takes 3 of 4. Neither leaves room for all of the other.
+    assert pack((Want(4, (2,)), Want(1, (3,))), (rack(1, 1, 7), rack(1, 1, 4))) == Packed(
+        (Part(0, 1, (2, 1)), Part(1, 1, (2, 0)))
+    )
 
 
 def test_one_member_too_many_is_proved_impossible():
-    wants = (Want(2, (2,)), Want(2, (3,)))
-
-    assert pack(wants, (rack(1, 1, 4), rack(1, 1, 3))) is None
+    assert pack((Want(2, (2,)), Want(2, (3,))), (rack(1, 1, 4), rack(1, 1, 3))) is None
 
 
 def test_all_of_a_gang_in_the_tightest_rack_that_holds_it():
