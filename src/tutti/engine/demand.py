@@ -15,7 +15,7 @@ def wanted(job: Job) -> dict[str, int]:
     for at, role in enumerate(job.gang.roles):
         shape = job.life.seats[at].shape if job.life.seats else 0
         if shape < len(role.shapes):
-            members = sizes(role, shape)[1] - _done(job, at)
+            members = max(sizes(role, shape)[1] - _done(job, at), 0)
             for name, amount in role.shapes[shape].ask.items():
                 amounts[name] = amounts.get(name, 0) + members * amount
     return amounts
@@ -25,7 +25,7 @@ def _done(job: Job, role: int) -> int:
     done = job.life.done
     if not done or job.gang.roles[role].coupling is not Coupling.LOOSE:
         return 0
-    return min(done[role], sizes(job.gang.roles[role])[1])
+    return done[role]
 
 
 def capacity(view: View) -> list[int]:
@@ -36,7 +36,7 @@ def capacity(view: View) -> list[int]:
             held[r] += amount
     for name, amount in _held_elsewhere(view):
         held[view.resources[name]] -= amount
-    return [have + free for have, free in zip(held, _free(view), strict=True)]
+    return [max(have + free, 0) for have, free in zip(held, _free(view), strict=True)]
 
 
 def _free(view: View) -> list[int]:
@@ -63,19 +63,23 @@ class Demand:
     """What the gangs of each queue want, running and able to run. Kept between decisions it costs only the changes."""
 
     def __init__(self) -> None:
+        self._cluster: dict[str, int] = {}
         self._jobs: dict[int, Job] = {}
         self._wants: dict[int, dict[str, int]] = {}
         self._sums: dict[str, dict[str, int]] = {}
-        self._resources: list[str] = []
 
     def of(self, queue: str) -> list[int]:
         """The sum over the queue's own gangs, by resource."""
         total = self._sums.get(queue, {})
-        return [total.get(name, 0) for name in self._resources]
+        return [total.get(name, 0) for name in self._cluster]
 
     def update(self, view: View) -> None:
         """Bring the sums up to date with a view; only gangs that changed since the last one are added up anew."""
-        self._resources = list(view.resources)
+        cluster = dict(zip(view.resources, view.total, strict=True))
+        if cluster != self._cluster:
+            # Other gangs may be too large for it now.
+            self._cluster = cluster
+            self._jobs, self._wants, self._sums = {}, {}, {}
         jobs, known = view.jobs, self._jobs
         for slots in (view.queued, view.seated):
             for slot in slots:
@@ -90,8 +94,9 @@ class Demand:
         if slot in self._jobs:
             self._drop(slot)
         self._jobs[slot] = job
-        if _can_run(job):
-            wants = self._wants[slot] = wanted(job)
+        wants = wanted(job)
+        if _can_run(job) and (_within(wants, self._cluster) or _fits(job, self._cluster)):
+            self._wants[slot] = wants
             total = self._sums.setdefault(job.gang.queue, {})
             for name, amount in wants.items():
                 total[name] = total.get(name, 0) + amount
@@ -108,3 +113,18 @@ def _can_run(job: Job) -> bool:
     """Whether nothing but room keeps the gang from running, as far as the gang itself can tell."""
     life, gang = job.life, job.gang
     return bool(life.seats) or not (life.awaiting or gang.after or gang.unsupported or life.state is State.HELD)
+
+
+def _within(amounts: dict[str, int], cluster: dict[str, int]) -> bool:
+    return all(0 <= amount <= cluster.get(name, 0) for name, amount in amounts.items())
+
+
+def _fits(job: Job, cluster: dict[str, int]) -> bool:
+    """Whether all nodes together have what the gang asks for at least; with several shapes it is taken for granted."""
+    if job.life.seats or any(len(role.shapes) > 1 for role in job.gang.roles):
+        return True
+    least: dict[str, int] = {}
+    for role in job.gang.roles:
+        for name, amount in role.shapes[0].ask.items() if role.shapes else ():
+            least[name] = least.get(name, 0) + sizes(role)[0] * amount
+    return _within(least, cluster)

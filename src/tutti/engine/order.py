@@ -104,7 +104,7 @@ def _f1(gauge: Gauge, job: Job) -> int:
 
 def _log10_s(time: int) -> int:
     """The decimal logarithm of a time in seconds, not below 0."""
-    return (log2(max(time, SECOND)) - log2(SECOND)) * LOG10_2 >> FRACTION
+    return (log2(max(time, SECOND)) - _LOG2_SECOND) * LOG10_2 >> FRACTION
 
 
 def log2(number: int) -> int:
@@ -132,6 +132,8 @@ def _bits() -> tuple[int, ...]:
         logarithms.append(bits)
     return tuple(logarithms)
 
+
+_LOG2_SECOND = log2(SECOND)
 
 _TERMS: dict[Term, Callable[[Gauge, list[Job]], list[int]]] = {
     Term.PRIORITY: lambda _, jobs: [-job.gang.priority for job in jobs],

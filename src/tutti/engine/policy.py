@@ -52,7 +52,7 @@ class Break(StrEnum):
     OWNER_CHANGE = "owner-change"
 
 
-class Order(Data):
+class Order(Data, frozen=True):
     """Who goes first."""
 
     terms: tuple[Term, ...] = (Term.PRIORITY, Term.SLACK, Term.AGE)
@@ -71,7 +71,7 @@ class Order(Data):
     """How often the terms that change with waiting (downtime, wfp3, uni) are computed anew."""
 
 
-class Reservation(Data):
+class Reservation(Data, frozen=True):
     """How far ahead room is kept."""
 
     depth: Depth = 4
@@ -92,7 +92,7 @@ class Reservation(Data):
     """What may move a promise once it is given."""
 
 
-class Reclaim(Data):
+class Reclaim(Data, frozen=True):
     """What may be taken back, and from whom."""
 
     surplus: bool = True
@@ -111,7 +111,7 @@ class Reclaim(Data):
     """How long freed room is kept for the gang it was freed for."""
 
 
-class Growth(Data):
+class Growth(Data, frozen=True):
     """When elastic gangs grow."""
 
     on: bool = True
@@ -122,7 +122,7 @@ class Growth(Data):
     """Speed a new member must add, in thousandths of a member's."""
 
 
-class Repairing(Data):
+class Repairing(Data, frozen=True):
     """What happens after a loss."""
 
     hold_up_to: Duration = 10 * MINUTE
@@ -135,7 +135,7 @@ class Repairing(Data):
     """Wait after the first failed start; doubles each time, up to an hour."""
 
 
-class Rotation(Data):
+class Rotation(Data, frozen=True):
     """Whole gangs taking turns, where a queue has a slice and the gang can be parked."""
 
     on: bool = True
@@ -144,7 +144,7 @@ class Rotation(Data):
     """A slice is at least so many times what one switch costs."""
 
 
-class Placing(Data):
+class Placing(Data, frozen=True):
     """How seats are chosen."""
 
     one_wide_gang_per_node: bool = False
@@ -153,7 +153,7 @@ class Placing(Data):
     """Propose moves of running gangs that make room for a waiting one."""
 
 
-class Effort(Data):
+class Effort(Data, frozen=True):
     """How much work one decision may do before it says that it was cut short."""
 
     placements: Positive = 100_000
@@ -164,7 +164,7 @@ class Effort(Data):
     """Gangs looked at as victims for one that waits."""
 
 
-class Policy(Data):
+class Policy(Data, frozen=True):
     """All of it. Every field has a default; a file names only what differs."""
 
     name: str = "balanced"

@@ -10,7 +10,7 @@ NO_GROWTH = Growth(on=False)
 NO_TURNS = Rotation(on=False)
 
 
-class Preset(Data):
+class Preset(Data, frozen=True):
     """A policy, and what it gives up for what."""
 
     about: str

@@ -24,7 +24,7 @@ A_DURATION = "write a number of seconds, or a text such as '90s', '30m', '2h30m'
 PRESET = "preset"
 
 
-class Problem(Data):
+class Problem(Data, frozen=True):
     """One thing that is wrong, and what to write instead."""
 
     where: str
