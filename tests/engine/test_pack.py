@@ -32,7 +32,7 @@ def wrongs(wants, bins, within, found):
 
 def node_wrongs(wants, node, members):
     for resource, free in enumerate(node.free):
-        if sum(n * want.ask[resource] for n, want in zip(members, wants, strict=True)) > free:
+        if sum(n * want.ask[resource] for n, want in zip(members, wants, strict=True)) > max(free, 0):
             yield f"too much of {resource}"
     if any(n > most for n, most in zip(members, node.fits, strict=True)):
         yield "more members than the role may have on a node"
@@ -117,7 +117,7 @@ def worlds(draw):
         place = draw(st.sampled_from([(1, 2, 4), (1, 2, 5), (1, 3, 6), (1, 3), (1, 3, 7), (8, 9, 10)]))
         weight = draw(st.integers(1, min(left, 3)))
         left -= weight
-        free = draw(st.tuples(st.integers(0, 6), st.integers(0, 5)))
+        free = draw(st.tuples(st.integers(-1, 6), st.integers(-1, 5)))
         fits = draw(st.tuples(*[st.sampled_from([0, 1, 2, 9, 9, 9])] * roles))
         bins.append(Bin(weight, free, fits, tuple(zip(LEVELS, place, strict=False))))
     return wants, tuple(bins), draw(st.sampled_from(["", "", "", *LEVELS]))
@@ -186,6 +186,10 @@ def test_a_role_that_is_not_bound_may_sit_outside():
 
     assert isinstance(pack(wants, bins, within="rack"), Packed)
     assert pack((wants[0], Want(1, (2,))), bins, within="rack") is None
+
+
+def test_a_node_that_others_overfill_still_takes_whoever_asks_for_nothing_of_that():
+    assert isinstance(pack((Want(2, (1, 0)), Want(1, (1, 0))), (rack(1, 1, 3, -5),)), Packed)
 
 
 def test_nobody_needs_no_seat():

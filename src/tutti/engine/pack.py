@@ -134,27 +134,35 @@ class _Spot:
 
 def _restricted(wants: Sequence[Want], nodes: Sequence[_Node], within: str) -> Iterator[list[_Node]]:
     """The nodes to search among: all, or one domain after the other for the bound roles, tightest first."""
-    bound = [want.bound for want in wants]
     if not within or not any(want.bound and want.count for want in wants):
         yield list(nodes)
         return
-    tries = _one_node_each(nodes) if within == NODE else _one_domain_each(nodes, within)
-    for inside, outside in sorted(tries, key=lambda pair: sum(one.weight * sum(one.fits) for one in pair[0])):
-        rest = [msgspec.structs.replace(one, fits=_masked(one.fits, bound)) for one in outside]
-        yield [one for one in (*inside, *rest) if one.weight and any(one.fits)]
+    bound = [want.bound for want in wants]
+    domains = _single_nodes(nodes) if within == NODE else _by_domain(nodes, within)
+    for inside in sorted(domains, key=lambda group: sum(one.weight * sum(one.fits) for one in group)):
+        yield [*inside, *([] if all(bound) else _outside(nodes, inside, bound))]
 
 
-def _one_domain_each(nodes: Sequence[_Node], level: str) -> Iterator[tuple[list[_Node], list[_Node]]]:
-    domains = [dict(one.path).get(level) for one in nodes]
-    for domain in dict.fromkeys(known for known in domains if known is not None):
-        inside = [one for one, at in zip(nodes, domains, strict=True) if at == domain]
-        yield inside, [one for one, at in zip(nodes, domains, strict=True) if at != domain]
+def _by_domain(nodes: Sequence[_Node], level: str) -> list[list[_Node]]:
+    groups: dict[int, list[_Node]] = {}
+    for one in nodes:
+        domain = dict(one.path).get(level)
+        if domain is not None and any(one.fits):
+            groups.setdefault(domain, []).append(one)
+    return list(groups.values())
 
 
-def _one_node_each(nodes: Sequence[_Node]) -> Iterator[tuple[list[_Node], list[_Node]]]:
-    for at, one in enumerate(nodes):
-        others = [msgspec.structs.replace(one, weight=one.weight - 1), *nodes[:at], *nodes[at + 1 :]]
-        yield [msgspec.structs.replace(one, weight=1)], others
+def _single_nodes(nodes: Sequence[_Node]) -> list[list[_Node]]:
+    return [[msgspec.structs.replace(one, weight=1)] for one in nodes if one.weight and any(one.fits)]
+
+
+def _outside(nodes: Sequence[_Node], inside: Sequence[_Node], bound: Sequence[bool]) -> Iterator[_Node]:
+    """What is left for the roles that are not bound."""
+    taken = {one.number: one.weight for one in inside}
+    for one in nodes:
+        left = one.weight - taken.get(one.number, 0)
+        if left:
+            yield msgspec.structs.replace(one, weight=left, fits=_masked(one.fits, bound))
 
 
 def _masked(fits: Vector, out: Sequence[bool]) -> Vector:
@@ -188,7 +196,10 @@ class _Search:
             _fits(want, one.free, most) if levels.issuperset(units) else 0
             for want, most, units in zip(self.wants, one.fits, self.units, strict=True)
         )
-        return _Node(number, one.weight, one.free, fits, one.path)
+        # Room that nobody could use makes no difference, and without it more nodes are alike.
+        useful = [sum(n * want.ask[r] for n, want in zip(fits, self.wants, strict=True)) for r in range(len(one.free))]
+        free = tuple(max(min(have, most), 0) for have, most in zip(one.free, useful, strict=True))
+        return _Node(number, one.weight, free, fits, one.path)
 
     def solve(self, nodes: list[_Node]) -> Packed | None:
         """Seats among these nodes, or None."""
