@@ -61,7 +61,8 @@ def deal_fast(start: int, stop: int, world: int, most: int = 0) -> Deal:
 def deal_ordered(start: int, stop: int, world: int, logical: int) -> Deal:
     """Whole microbatches, cut the same way for every world: each rank takes a run of neighbouring logical ranks."""
     edges = [start + (stop - start) * number // logical for number in range(logical + 1)]
-    cut = [Piece(begin, end, number) for number, (begin, end) in enumerate(zip(edges, edges[1:], strict=False)) if end > begin]
+    filled = [(begin, end) for begin, end in zip(edges, edges[1:], strict=False) if end > begin]
+    cut = [Piece(begin, end, number) for number, (begin, end) in enumerate(filled)]
     owners = [len(cut) * rank // world for rank in range(world + 1)]
     return Deal(start, stop, tuple(tuple(cut[begin:end]) for begin, end in zip(owners, owners[1:], strict=False)))
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.train import zygote
 from tutti.train.agent import lines
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.watch import Watch
@@ -21,6 +22,7 @@ from tutti.train.agent.watch import Watch
 PR_SET_CHILD_SUBREAPER = 36
 WARM_S = 120.0
 STORE_S = 30.0
+ZYGOTE_S = 5.0
 
 
 class CannotStart(Exception):
@@ -58,11 +60,25 @@ class Hands:
         self._store: Watch | None = None
         self._address = ""
         ours, theirs = socket.socketpair()
-        program = [command.interpreter if command.is_python else sys.executable, "-m", "tutti.train.zygote", str(theirs.fileno())]
-        self._zygote = subprocess.Popen(program, pass_fds=[theirs.fileno()], env=with_path(os.environ), start_new_session=True)  # noqa: S603
+        self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
         theirs.close()
         self._line = lines.Lines(ours)
         self._await("warm")
+
+    def _run_zygote(self, theirs: socket.socket) -> int:
+        command = self.command
+        program = [command.interpreter if command.is_python else sys.executable, "-m", "tutti.train.zygote", str(theirs.fileno())]
+        process = subprocess.Popen(program, pass_fds=[theirs.fileno()], env=with_path(os.environ), start_new_session=True)  # noqa: S603
+        process.returncode = 0
+        return process.pid
+
+    def _fork_zygote(self, ours: socket.socket, theirs: socket.socket) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        ours.close()
+        os.setsid()
+        zygote.serve_and_exit(theirs)
 
     def store(self) -> str:
         """The store's address; a new one when the last was lost."""
@@ -90,11 +106,12 @@ class Hands:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._store.fileno(), os.WEXITED)
         self._line.close()
-        try:
-            self._zygote.wait(5)
-        except subprocess.TimeoutExpired:
-            self._zygote.kill()
-            self._zygote.wait()
+        watch = Watch(self._zygote)
+        if not select.select([watch], [], [], ZYGOTE_S)[0]:
+            watch.send(signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._zygote, 0)
+        watch.close()
 
     def _start_store(self) -> None:
         reader, writer = os.pipe()
@@ -136,6 +153,11 @@ class Hands:
             "TUTTI_TRAIN_INDEX": str(index),
             "TUTTI_TRAIN_PARENT": str(os.getpid()),
         }
+
+
+def can_fork(command: Command) -> bool:
+    """A launcher that has torch already, in the interpreter the members want, needs no second import of it."""
+    return "torch" in sys.modules and command.is_python and command.interpreter == sys.executable
 
 
 def torchrun_variables(rank: int, world: int, attempt: int, run: str) -> dict[str, str]:

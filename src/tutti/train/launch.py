@@ -28,6 +28,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--max", type=int, default=0, help="most members (as many as --workers)")
     parser.add_argument("--sizes", default="", help="legal sizes, as 1,2,4 (all between --min and --max)")
     parser.add_argument("--max-restarts", "--max_restarts", type=int, default=3, help="replacements for lost members (3)")
+    parser.add_argument("--standby", type=int, default=0, help="members kept warm beside the ones that compute (0)")
     parser.add_argument("--run-id", "--rdzv-id", "--rdzv_id", dest="run", default="", help="name of the run; the same name goes on from its memory")
     parser.add_argument("--slots", type=int, default=2, help="snapshots kept in memory (2; 0 for none)")
     parser.add_argument("--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)")
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
     if was_here:
         story.tell("adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name)
     hands = Hands(read_command(words), folder, folder.path.name)
-    agent = Agent(folder, Roster(rule, want, options.max_restarts), hands, story)
+    agent = Agent(folder, Roster(rule, want, options.max_restarts, options.standby), hands, story)
     try:
         return watch_over(agent, options.grace, story)
     finally:

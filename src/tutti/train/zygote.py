@@ -6,8 +6,10 @@ call, or it could not use the device at all. Members are handed to the launcher 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
-import gc
+import importlib
 import os
 import runpy
 import signal
@@ -15,25 +17,41 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from tutti.train.agent import lines
 
 PR_SET_PDEATHSIG = 1
+WARM = ("numpy", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", "tutti.train.job")
 
 Child = Callable[[], int]
 
 
 def main() -> int:
-    """Import torch, say so, then fork what is asked for."""
-    import torch  # noqa: PLC0415 - here, once, for all members
-    import torch.distributed  # noqa: PLC0415
-
-    line = lines.Lines(socket.socket(fileno=int(sys.argv[1])))
-    gc.freeze()
-    line.send({"say": "warm", "torch": torch.__version__})
-    child = serve(line)
+    """Get warm, say so, then fork what is asked for."""
+    child = warm_and_serve(lines.Lines(socket.socket(fileno=int(sys.argv[1]))))
     return child() if child else 0
+
+
+def serve_and_exit(connection: socket.socket) -> NoReturn:
+    """The same in a fork of the launcher, which must not return into the launcher's own code."""
+    child = warm_and_serve(lines.Lines(connection))
+    code = child() if child else 0
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def warm_and_serve(line: lines.Lines) -> Child | None:
+    """Import what members need, once for all of them."""
+    import torch  # noqa: PLC0415 - here, once, for all members
+
+    for name in WARM:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    line.send({"say": "warm", "torch": torch.__version__})
+    return serve(line)
 
 
 def serve(line: lines.Lines) -> Child | None:

@@ -40,7 +40,7 @@ class Seat:
     index: int
     watch: Watch
     line: lines.Lines | None = None
-    silence: Budget = field(default_factory=lambda: Budget(0.25, 2.0))
+    silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
     killed_for: str = ""
 
@@ -97,6 +97,7 @@ class Agent:
     def resize(self, want: int, members: tuple[str, ...] = ()) -> None:
         """Change the wanted size; the caller has checked that it is legal."""
         self.roster.want = want
+        self.roster.holes = 0
         self.roster.unwanted = set(members)
 
     def end_all(self) -> None:
@@ -264,7 +265,9 @@ class Agent:
                 self._spawn(order.count)
             elif isinstance(order, roster.EndAll):
                 self.story.tell("ending", order.reason)
+                self.roster.is_ending = True
                 self.end_all()
+                self.roster.is_ending = False
             elif isinstance(order, roster.Park):
                 self._park(order.reason)
             else:
@@ -285,19 +288,11 @@ class Agent:
             self.say(name, {"say": "generation", **following.to_record()})
 
     def _spawn(self, count: int) -> None:
-        self._charge(count)
         for _ in range(count):
             name = f"m{self.started}"
             place = sum(member.is_here for member in self.roster.members.values())
             pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, self.failures)
             self._seat(name, pid)
-
-    def _charge(self, count: int) -> None:
-        """A replacement costs a restart, a whole new gang costs one; growth is free."""
-        if self.roster.members and not self.seats:
-            self.roster.restarts_left -= 1
-        elif self.roster.lost():
-            self.roster.restarts_left -= count
 
     def _seat(self, name: str, pid: int) -> None:
         seat = Seat(name, self.started % ENTRIES, Watch(pid))
@@ -305,6 +300,7 @@ class Agent:
         self.seats[name] = seat
         self.roster.started(name)
         self._selector.register(seat.watch, selectors.EVENT_READ, lambda: self._ended(seat))
+        self.story.tell("started", f"{name} is process {pid}", member=name, pid=pid)
 
     def _park(self, reason: str) -> None:
         if reason != self._parked:

@@ -55,7 +55,7 @@ class Beats:
 class Budget:
     """How long silence may last, learned from the silences that were harmless."""
 
-    def __init__(self, least_s: float, most_s: float, factor: float = 4.0, remembered: int = 256) -> None:
+    def __init__(self, least_s: float, most_s: float, factor: float = 4.0, remembered: int = 64) -> None:
         self.least_s = least_s
         self.most_s = most_s
         self.factor = factor
@@ -66,10 +66,11 @@ class Budget:
 
     @property
     def allowed_s(self) -> float:
-        """The whole patience until enough was seen, then a multiple of the longest harmless silence."""
+        """The whole patience until enough was seen, then a multiple of the silence that nine in ten stayed under."""
         if len(self._seen) < 8:
             return self.most_s
-        return min(self.most_s, max(self.least_s, self.factor * max(self._seen)))
+        usual = sorted(self._seen)[len(self._seen) * 9 // 10]
+        return min(self.most_s, max(self.least_s, self.factor * usual))
 
 
 def stragglers(compute_s: dict[str, float], factor: float = 1.5) -> dict[str, float]:

@@ -13,6 +13,8 @@ from tutti.train.agent.watch import identity, is_alive
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
+SOCKET_PATH_BYTES = 107
+
 
 class Taken(Exception):
     """The run is already running."""
@@ -86,7 +88,10 @@ def folder_of(run: str) -> Folder:
     """The folder of a run."""
     if not RUN_NAME.fullmatch(run):
         raise ValueError(f"{run!r} cannot name a run: letters, digits, dot, dash and underscore, at most 64, starting with a letter or digit")
-    return Folder(home() / run)
+    folder = Folder(home() / run)
+    if len(os.fsencode(folder.socket)) > SOCKET_PATH_BYTES:
+        raise ValueError(f"{folder.socket} is too long for a Unix socket ({SOCKET_PATH_BYTES} bytes): use a shorter --run-id or TUTTI_TRAIN_HOME")
+    return folder
 
 
 def runs() -> list[Folder]:

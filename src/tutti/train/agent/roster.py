@@ -78,6 +78,7 @@ class Roster:
     rule: SizeRule
     want: int
     restarts_left: int
+    spares: int = 0
     store: str = ""
     generation: Generation = NOBODY
     members: dict[str, Member] = field(default_factory=dict)
@@ -89,6 +90,8 @@ class Roster:
     unwanted: set[str] = field(default_factory=set)
     first_code: int | None = None
     fruitless: int = 0
+    holes: int = 0
+    is_ending: bool = False
 
     # facts
 
@@ -121,6 +124,8 @@ class Roster:
         member = self.members[name]
         was, member.stage, member.code = member.stage, Stage.GONE, code
         self.unwanted.discard(name)
+        if self.is_ending:
+            return
         if code == Exit.FINISHED and was is not Stage.LEAVING:
             self.is_finished = True
         elif code == Exit.NO_RETRY:
@@ -131,7 +136,12 @@ class Roster:
             self._crashed(name, code)
 
     def _crashed(self, name: str, code: int) -> None:
+        """A loss costs a restart; without one left its place stays empty."""
         self.first_code = self.first_code if self.first_code is not None else code
+        if self.restarts_left > 0:
+            self.restarts_left -= 1
+        else:
+            self.holes += 1
         if code <= 0 or code == Exit.AGAIN or self.is_finished:
             return
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
@@ -147,6 +157,8 @@ class Roster:
             return [EndAll(self.fatal.reason)] if here else [self.fatal]
         if not here:
             return self._nobody_left()
+        if self.is_finished and not any(member.formed for member in here):
+            return [EndAll("the run is finished; members that stood by are not needed")]
         if self._is_plain_and_broken(here):
             return [EndAll("a member was lost and the others never joined: all start again")]
         following = self._following()
@@ -177,10 +189,10 @@ class Roster:
             return [Finish(Exit.FINISHED, "finished")]
         if self.is_leaving:
             return [Finish(Exit.PREEMPTED, "left, with its state kept")]
-        if self.members and self.restarts_left <= 0:
+        if self.members and self.want <= self.holes:
             code = self.first_code or Exit.CRASHED
             return [Finish(code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left")]
-        return [Spawn(self.want)]
+        return [Spawn(self.want - self.holes)]
 
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
@@ -217,10 +229,14 @@ class Roster:
     def _is_whole(self, fresh: list[str]) -> bool:
         """All or nothing: a first generation waits for everyone, or for as many as can still come."""
         coming = sum(member.stage is Stage.STARTING for member in self.members.values())
-        return len(fresh) >= self.want or (coming == 0 and self.restarts_left <= 0)
+        return len(fresh) >= self.want or (coming == 0 and len(fresh) >= self.want - self.holes)
 
     def _stays(self, name: str) -> bool:
-        return name in self.members and self.members[name].is_here and name not in self.unwanted
+        member = self.members.get(name)
+        if member is None or not member.is_here or name in self.unwanted:
+            return False
+        # Once one has finished, a member that never computed has nothing to add.
+        return bool(member.formed) or not self.is_finished
 
     def _any(self, stage: Stage) -> bool:
         return any(member.stage is stage for member in self.members.values())
@@ -229,7 +245,8 @@ class Roster:
         """Whether the current generation cannot go on: someone was lost, or everyone left in it is stuck."""
         if not self.generation.number:
             return False
-        left = [self.members[name] for name in self.generation.members if self.members[name].is_here]
+        left = [self.members[name] for name in self.generation.members if self._stays(name) or name in self.unwanted]
+        left = [member for member in left if member.is_here]
         stuck = [member for member in left if member.stuck_in == self.generation.number]
         if self.is_finished:
             return bool(left) and len(stuck) == len(left)
@@ -252,10 +269,13 @@ class Roster:
         if self.is_finished or self.is_leaving:
             return []
         staying = sum(member.stage is not Stage.LEAVING and member.name not in self.unwanted for member in here)
-        missing = self.want - staying
-        if self.generation.number == 0 and self._first_start():
-            return [Spawn(missing)] if missing > 0 else []
-        missing = min(missing, self.restarts_left)
+        missing = self.want + self.spares - staying
+        missing -= self.holes
+        if self.generation.number == 0:
+            missing -= self.spares
+        elif not self._is_settled():
+            # Starting a process takes longer than forming a group: recovery first.
+            return []
         return [Spawn(missing)] if missing > 0 else []
 
     def _parked(self) -> list[Order]:

@@ -1,0 +1,142 @@
+"""A loop that proves itself: one parameter per sample counts how often the sample was trained on, beside a small network with dropout.
+
+What happens to it is in the environment: LOOP is JSON with the wrapper, the numerics, and faults by member and step.
+"""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tutti import train
+
+OPTIONS = {
+    "wrap": "plain",
+    "numerics": "fast",
+    "epochs": 2,
+    "samples": 120,
+    "batch": 12,
+    "sleep": 0.0,
+    "faults": {},
+    "width": 16,
+}
+OPTIONS.update(json.loads(os.environ.get("LOOP", "{}")))
+MEMBER = os.environ.get("TUTTI_TRAIN_MEMBER", "alone")
+
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return OPTIONS["samples"]
+
+    def __getitem__(self, index):
+        torch_generator = torch.Generator().manual_seed(index)
+        return index, torch.randn(8, generator=torch_generator)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        width = OPTIONS["width"]
+        self.count = nn.Parameter(torch.zeros(OPTIONS["samples"]))
+        self.net = nn.Sequential(
+            nn.Linear(8, width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+        )
+
+    def forward(self, index, x):
+        return self.net(x), self.count[index]
+
+
+def inject(step):
+    """Do to ourselves what the test asked for at this step."""
+    fault = OPTIONS["faults"].get(MEMBER, {}).pop(str(step), None)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fault == "raise":
+        raise ValueError("the loop was told to fail")
+    elif fault == "slow":
+        time.sleep(0.5)
+    elif fault == "partition":
+        cut_sockets()
+
+
+def cut_sockets():
+    """Close every connection to other members, as a network that went away would."""
+    import socket
+
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            number = int(entry.name)
+            if "socket" in os.readlink(entry):
+                peer = socket.socket(fileno=os.dup(number))
+                if peer.family == socket.AF_INET and peer.getpeername()[1] != int(os.environ["MASTER_PORT"]):
+                    peer.shutdown(socket.SHUT_RDWR)
+                peer.close()
+        except OSError:
+            continue
+
+
+def wrapped(model):
+    if OPTIONS["wrap"] == "ddp":
+        return nn.parallel.DistributedDataParallel(model)
+    if OPTIONS["wrap"] == "fsdp":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+        fully_shard(model.net, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    return model
+
+
+def main():
+    torch.manual_seed(7)
+    job = train.join()
+    base = Model()
+    model = wrapped(base)
+    count = [parameter for name, parameter in base.named_parameters() if name == "count"]
+    rest = [parameter for name, parameter in base.named_parameters() if name != "count"]
+    opt = torch.optim.AdamW(rest, lr=1e-2)
+    tally = torch.optim.SGD(count, lr=1.0)
+    sched = torch.optim.lr_scheduler.StepLR(opt, 5)
+    job.protect(model=model, opt=opt, tally=tally, sched=sched)
+    worlds = []
+    job.on_resize(lambda job: worlds.append(job.world))
+    arguments = {key: OPTIONS[key] for key in ("numerics", "epochs")}
+    for index, x in job.batches(Samples(), global_batch=OPTIONS["batch"], seed=3, **arguments):
+        output, counted = model(index, x)
+        loss = (output**2).mean() + output.mean() - counted.mean()
+        loss.backward()
+        inject(job.step)
+        time.sleep(OPTIONS["sleep"])
+        job.commit(opt, tally, sched)
+        if job.rank == 0 and OPTIONS.get("say"):
+            print("step", job.step, "world", job.world, flush=True)
+    report(job, base, sched, worlds)
+
+
+def whole(tensor):
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def report(job, model, sched, worlds):
+    weights = {name: whole(parameter).detach().clone() for name, parameter in model.named_parameters()}
+    result = {
+        "weights": weights,
+        "ledger": job.course.ledger.to_record(),
+        "step": job.step,
+        "rank": job.rank,
+        "world": job.world,
+        "worlds": worlds,
+        "lr": sched.get_last_lr(),
+    }
+    torch.save(result, Path(os.environ["OUT"]) / f"{MEMBER}.pt")
+
+
+if __name__ == "__main__":
+    main()

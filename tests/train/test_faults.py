@@ -1,0 +1,95 @@
+"""Fault by numerics by wrapper, with four oracles: the samples, the weights, what is left behind, and the story."""
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.slow
+
+WRAPS = ["plain", "ddp"]
+NUMERICS = ["fast", "ordered"]
+LOOP = {"samples": 100, "batch": 12, "epochs": 2}
+_calm: dict[tuple[str, str], dict] = {}
+
+
+def check_samples(run, epochs=2, batch=12, samples=100):
+    """Each sample moved its own parameter once per epoch, by its weight in the step it was in."""
+    short = samples % batch or batch
+    for result in run.results():
+        counted = result["weights"]["count"]
+        full, last = 1 / batch, 1 / short
+        for value in counted.tolist():
+            assert any(abs(value - (k * last + (epochs - k) * full)) < 1e-5 for k in range(epochs + 1)), value
+        assert abs(counted.sum().item() - epochs * -(-samples // batch)) < 1e-3
+        assert result["ledger"] == {str(epoch): [[0, samples]] for epoch in range(epochs)}
+
+
+def same_on_all(run):
+    results = run.results()
+    assert results, run.said()
+    for result in results[1:]:
+        assert all(torch.equal(result["weights"][name], value) for name, value in results[0]["weights"].items())
+    return results[0]
+
+
+@pytest.fixture
+def calm(launch):
+    """The same loop with nothing happening to it."""
+
+    def weights(wrap, numerics):
+        if (wrap, numerics) not in _calm:
+            run = launch(
+                "--workers", 3, loop={**LOOP, "wrap": wrap, "numerics": numerics}, folder=f"calm-{wrap}-{numerics}"
+            )
+            assert run.finish() == 0, run.said()
+            _calm[wrap, numerics] = same_on_all(run)
+        return _calm[wrap, numerics]
+
+    return weights
+
+
+def check_weights(result, calm, numerics):
+    assert result["step"] == calm["step"]
+    assert result["lr"] == calm["lr"]
+    for name, value in calm["weights"].items():
+        if numerics == "ordered":
+            assert torch.equal(result["weights"][name], value), name
+        elif name == "count":
+            torch.testing.assert_close(result["weights"][name], value)
+        else:
+            # Dropout draws from each rank's own stream in fast numerics, so only the size of the weights can be compared.
+            assert torch.isfinite(result["weights"][name]).all()
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("numerics", NUMERICS)
+@pytest.mark.parametrize(
+    ("fault", "events"),
+    [
+        pytest.param("kill", {"lost": 1, "fenced": 0}, id="killed"),
+        pytest.param("stop", {"lost": 1, "fenced": 1}, id="frozen"),
+        pytest.param("partition", {"lost": 0, "fenced": 0}, id="partitioned"),
+        pytest.param("slow", {"lost": 0, "fenced": 0, "stuck": 0}, id="slow"),
+    ],
+)
+def test_a_fault_changes_nothing_that_is_trained(launch, calm, wrap, numerics, fault, events):
+    faults = {"m1": {"5": fault}}
+    run = launch(
+        "--workers", 4, "--max-restarts", 0, loop={**LOOP, "wrap": wrap, "numerics": numerics, "faults": faults}
+    )
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm(wrap, numerics), numerics)
+    counts = run.counts()
+    assert {name: counts[name] for name in events} == events, run.said()
+    assert run.leftovers() == []
+
+
+def test_every_rank_may_be_lost_at_any_step_and_is_replaced(launch, calm):
+    faults = {"m0": {"3": "kill"}, "m2": {"7": "kill"}, "m3": {"12": "kill"}}
+    loop = {**LOOP, "wrap": "ddp", "numerics": "ordered", "faults": faults, "sleep": 0.02}
+    run = launch("--workers", 4, "--standby", 1, "--max-restarts", 9, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm("ddp", "ordered"), "ordered")
+    assert run.counts()["lost"] == 3
+    assert run.leftovers() == []

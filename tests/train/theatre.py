@@ -1,0 +1,57 @@
+"""A process with torch imported that forks a launcher on request, so that a hundred runs pay for one import.
+
+Reads one JSON object per line (argv, env, log), answers with the launcher's process id, then with its exit code when asked to wait.
+"""
+
+import json
+import os
+import sys
+
+
+def main():
+    import torch  # noqa: F401
+    import torch._dynamo
+    import torch.distributed.fsdp
+
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            _, status = os.waitpid(request["wait"], 0)
+            print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            perform(request)
+        print(json.dumps({"pid": pid}), flush=True)
+
+
+def perform(request):
+    """In the fork: be `python -m tutti.train`."""
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, file in ((0, null), (1, log), (2, log)):
+        os.dup2(file, number)
+    os.closerange(3, 256)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.path[:0] = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
+    code = 70
+    try:
+        from tutti.train.launch import main as launch
+
+        code = launch(request["argv"])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
