@@ -43,7 +43,7 @@ def told(name, at_s, step, rate_milli=1000, **fields):
 
 def installed(world):
     """Devices that exist, counted the slow way; a device that is held exists."""
-    held = {}
+    held: dict[int, int] = {}
     for slot in world.seated:
         job = world.job_in(slot)
         for role, sat in zip(job.gang.roles, job.life.seats, strict=True):

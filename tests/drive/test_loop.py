@@ -7,7 +7,7 @@ from tests.drive.first_come import first_come
 from tutti.drive.backend import Capabilities, Refused
 from tutti.drive.estimates import History
 from tutti.drive.loop import SETTLE, Driver
-from tutti.drive.notice import Trouble
+from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
 from tutti.engine.check import Rule, Violation
 from tutti.engine.model import (
@@ -45,7 +45,7 @@ class Box:
     """A driver over drawn nodes, and what it told."""
 
     def __init__(self, picture="4 4", decide=first_come, check=nothing_wrong, **parts):
-        self.notices = []
+        self.notices: list[Notice] = []
         self.driver = Driver(Policy(), drawn(picture), decide=decide, check=check, tell=self.notices.append, **parts)
         self.world = self.driver.world
 
@@ -91,7 +91,9 @@ def test_events_of_one_step_are_looked_at_by_one_decision():
 def test_a_gang_that_waits_has_an_answer_until_it_starts():
     box = Box("4")
     box.step(ev.Submitted(0, gang("a", 1, 4)), ev.Submitted(1, gang("b", 1, 4, submitted=1)), now=1)
-    assert box.driver.answer("b").token == "NoCapacity"
+    answer = box.driver.answer("b")
+    assert answer is not None
+    assert answer.token == "NoCapacity"
     assert box.driver.answer("a") is None
     [(_, action)] = box.step(ev.Ended(2, "a"), now=2)
     assert action.gang == "b"

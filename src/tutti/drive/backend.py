@@ -38,6 +38,9 @@ class Capabilities(Data, frozen=True):
         return msgspec.structs.replace(gang, resizing=resizing, parkable=parkable)
 
 
+EVERYTHING = Capabilities()
+
+
 class Accepted(Data, frozen=True):
     """The action is under way; what becomes of it arrives as events."""
 

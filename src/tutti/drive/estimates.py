@@ -22,7 +22,7 @@ ENOUGH = 5
 Key: TypeAlias = tuple[str, ...]
 FILLED = frozenset({Source.DECLARED, Source.HISTORY, Source.NONE})
 """Estimates that history may complete."""
-STEM = re.compile(r"(?:[-_.][0-9a-f]*[0-9][0-9a-f]*|\d+)+$")
+STEM = re.compile(r"(?:[-_.](?:\d+|(?=[0-9a-f]*\d)[0-9a-f]{5,}))+$")
 
 
 def stem(gang: Gang) -> str:

@@ -20,7 +20,7 @@ from tutti.engine.view import View
 from tutti.engine.world import Touched, World
 
 from .asked import Asked
-from .backend import Capabilities, Refused
+from .backend import EVERYTHING, Capabilities, Refused
 from .estimates import History
 from .intake import Intake
 from .ledger import Ledger
@@ -65,7 +65,7 @@ class Driver:
         policy: Policy,
         world: World | None = None,
         *,
-        can: Capabilities = Capabilities(),  # noqa: B008
+        can: Capabilities = EVERYTHING,
         history: History | None = None,
         ledger: Ledger | None = None,
         decide: Decide | None = None,
@@ -144,6 +144,10 @@ class Driver:
         self._cache = Cache()
         self._wake = 0
         self._read_world(now)
+
+    def lost_touch(self, sentence: str, now: int) -> None:
+        """The backend could not be listed or listened to."""
+        self._say(Trouble.LOST_TOUCH, now, sentence)
 
     def turn_to(self, policy: Policy) -> None:
         """Go by another policy from the next step on."""

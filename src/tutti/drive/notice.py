@@ -24,6 +24,8 @@ class Trouble(StrEnum):
     """The backend would not begin an action."""
     OVERDUE = "overdue"
     """Something asked of a gang was never answered; it may be asked again."""
+    LOST_TOUCH = "lost-touch"
+    """The backend could not be listed or listened to; it is tried again."""
     DRIFT = "drift"
     """A full listing differs from what the events had told."""
 

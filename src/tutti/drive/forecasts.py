@@ -1,0 +1,224 @@
+"""When will it start? A range over many drawn futures, and later how true it was.
+
+Chance lives here and is seeded; each future is the engine's own roll-forward. Beyond the horizon there is no number.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from random import Random
+
+from tutti.engine.decide import decide
+from tutti.engine.estimate import known
+from tutti.engine.forecast import Decision, Starts, roll
+from tutti.engine.model import DAY, NEVER, SECOND, Data, Estimate, Job, Source
+from tutti.engine.policy import Policy
+from tutti.engine.view import View
+
+RANGE = (5, 10, 50, 90, 95)
+ENOUGH = 20
+"""Past errors of one kind of estimate from which they are drawn instead of assumed."""
+KEEP_ERRORS = 500
+
+
+class Budget(Data, frozen=True):
+    """How much work one forecast may be."""
+
+    draws: int = 20
+    steps: int = 300
+    """Decisions in one future."""
+    horizon: int = 2 * DAY
+
+
+BUDGET = Budget()
+
+
+class Forecast(Data, frozen=True):
+    """When a gang starts: the middle, the inner and the outer range. NEVER means no promise: beyond the horizon."""
+
+    gang: str
+    made: int
+    p5: int
+    p10: int
+    p50: int
+    p90: int
+    p95: int
+    odds_ppm: int
+    """In how many of a million futures it starts within the horizon."""
+    horizon: int
+    draws: int
+    assuming: str
+
+    @property
+    def is_promise(self) -> bool:
+        """Whether there is a number at all."""
+        return self.p50 < NEVER
+
+
+class Errors:
+    """How wrong estimates were: run time over estimate, in thousandths, by source."""
+
+    def __init__(self) -> None:
+        self._ratios: dict[Source, list[int]] = {}
+
+    def learn(self, estimate: Estimate, ran: int) -> None:
+        """A gang with this estimate ran so long."""
+        guess = estimate.at(50)
+        if 0 < guess < NEVER and ran > 0:
+            ratios = self._ratios.setdefault(estimate.source, [])
+            ratios.append(min(ran * 1000 // guess, 1_000_000))
+            del ratios[:-KEEP_ERRORS]
+
+    def lengths(self, estimate: Estimate) -> list[int]:
+        """Run times a gang with this estimate would have had with each error of the past; few errors are none."""
+        ratios = self._ratios.get(estimate.source, [])
+        guess = estimate.at(50)
+        if len(ratios) < ENOUGH or guess >= NEVER:
+            return []
+        return [max(min(guess * ratio // 1000, estimate.limit), SECOND) for ratio in ratios]
+
+    def dump(self) -> dict[str, list[int]]:
+        """As plain data."""
+        return {source.value: list(ratios) for source, ratios in sorted(self._ratios.items())}
+
+    @classmethod
+    def recalled(cls, data: dict[str, list[int]]) -> "Errors":
+        """From stored data."""
+        errors = cls()
+        errors._ratios = {Source(source): list(ratios) for source, ratios in data.items()}
+        return errors
+
+
+class Forecaster:
+    """Draws futures and takes quantiles. The same seed, view and moment give the same forecast."""
+
+    def __init__(
+        self,
+        seed: int,
+        budget: Budget = BUDGET,
+        errors: Errors | None = None,
+        choose: Decision = decide,
+    ) -> None:
+        self.seed, self.budget = seed, budget
+        self.errors = errors or Errors()
+        self._choose = choose
+
+    def forecast(
+        self, view: View, now: int, policy: Policy, names: Collection[str] | None = None
+    ) -> dict[str, Forecast]:
+        """A forecast for each gang that waits, or for those named."""
+        waiting = sorted(view.held(slot).gang.name for slot in view.queued)
+        wanted = waiting if names is None else [name for name in waiting if name in names]
+        if not wanted:
+            return {}
+        futures = [self._future(view, now, policy, wanted, draw) for draw in range(self.budget.draws)]
+        return {name: self._summed_up(view, name, now, futures) for name in wanted}
+
+    def _future(self, view: View, now: int, policy: Policy, names: Sequence[str], draw: int) -> Starts:
+        chance = Random(f"{self.seed}/{view.number}/{now}/{draw}")
+        draws = {
+            job.gang.name: self.length(view, job, slot, now, chance)
+            for slot, job in enumerate(view.jobs)
+            if job is not None
+        }
+        until = now + self.budget.horizon
+        return roll(view, now, draws, until, policy, self.budget.steps, names, self._choose)
+
+    def length(self, view: View, job: Job, slot: int, now: int, chance: Random) -> int:
+        """One drawn run time of a gang, longer than what it has run already."""
+        estimate = known(job.gang, view.queues.get(job.gang.queue))
+        ran = job.life.ran
+        if slot in view.seated:
+            ran += max(now - job.life.started, 0)
+            estimate = _from_ends(view, slot, job, estimate)
+        past = [length for length in self.errors.lengths(estimate) if length > ran]
+        if past:
+            return chance.choice(past)
+        return _drawn(estimate, ran, chance)
+
+    def _summed_up(self, view: View, name: str, now: int, futures: Sequence[Starts]) -> Forecast:
+        starts = sorted(starts.at.get(name, NEVER) for starts in futures)
+        sure = sum(1 for start in starts if start < NEVER)
+        p5, p10, p50, p90, p95 = (_rank(starts, percent) for percent in RANGE)
+        return Forecast(
+            name,
+            now,
+            p5,
+            p10,
+            p50,
+            p90,
+            p95,
+            odds_ppm=sure * 1_000_000 // len(starts),
+            horizon=self.budget.horizon,
+            draws=len(starts),
+            assuming=_assumption(view, any(starts.cut for starts in futures)),
+        )
+
+
+def _rank(starts: Sequence[int], percent: int) -> int:
+    """The nearest rank; the middle of an even number is the later one."""
+    return starts[min(len(starts) * percent // 100, len(starts) - 1)]
+
+
+def _assumption(view: View, cut: bool) -> str:
+    unknown = sum(
+        1
+        for slot in view.seated
+        if known((job := view.held(slot)).gang, view.queues.get(job.gang.queue)).source is Source.NONE
+    )
+    said = "if nobody else submits anything and gangs run as long as gangs like them did"
+    said += f"; {unknown} running without an estimate are taken to go on" if unknown else ""
+    return said + ("; not every future was followed to its end" if cut else "")
+
+
+# -- drawing run times
+
+
+def _from_ends(view: View, slot: int, job: Job, estimate: Estimate) -> Estimate:
+    """What is expected of a running gang, its own reports included."""
+    told = job.life.progress
+    if told is None or not told.steps or not told.rate_milli:
+        return estimate
+    ends = [int(end) for end in view.ends[slot]]
+    p50, p90, limit = (end if end >= NEVER else end - job.life.started + job.life.ran for end in ends)
+    return Estimate(limit, max(p50, 1), max(p90, 1), Source.PROGRESS)
+
+
+def _anchors(estimate: Estimate) -> list[tuple[int, int]]:
+    """Points of the run time's distribution: (thousandths of runs, length)."""
+    limit = estimate.limit
+    if not estimate.p50 and not estimate.p90:
+        # Declared limits are used evenly: a run takes any part of what was asked for.
+        return [(0, min(SECOND, limit)), (1000, limit)]
+    p90 = estimate.p90 or limit
+    p50 = estimate.p50 or p90
+    low = p50 * 9 // 10 if estimate.source is Source.PROGRESS else p50 // 4
+    if p90 >= NEVER:
+        p90 = 2 * p50
+    return [(0, max(low, 1)), (500, p50), (900, p90), (1000, min(limit, 2 * p90))]
+
+
+def _drawn(estimate: Estimate, ran: int, chance: Random) -> int:
+    if estimate.at(50) >= NEVER:
+        return NEVER
+    anchors = _anchors(estimate)
+    if ran >= anchors[-1][1]:
+        # Past every expectation: it goes on for up to as long again.
+        return ran + max(chance.randrange(max(ran, SECOND)), 1)
+    share = chance.randrange(_share(anchors, ran), 1000)
+    return max(_length(anchors, share), ran + 1)
+
+
+def _share(anchors: Sequence[tuple[int, int]], ran: int) -> int:
+    """How many thousandths of runs are over by this length."""
+    for (low, short), (high, long) in pairwise(anchors):
+        if ran < long:
+            return low + max(ran - short, 0) * (high - low) // max(long - short, 1)
+    return 999
+
+
+def _length(anchors: Sequence[tuple[int, int]], share: int) -> int:
+    """The length that so many thousandths of runs stay under."""
+    for (low, short), (high, long) in pairwise(anchors):
+        if share <= high:
+            return short + (long - short) * (share - low) // max(high - low, 1)
+    return anchors[-1][1]

@@ -1,0 +1,139 @@
+"""Start ranges over drawn futures, and how true they turned out."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.clusters import drawn, gang, lasting, seat, submit
+from tutti.drive.calibration import ForecastBook
+from tutti.drive.forecasts import Budget, Errors, Forecast, Forecaster
+from tutti.engine import events as ev
+from tutti.engine.model import DAY, HOUR, MINUTE, NEVER, SECOND, Estimate, Progress, Source
+from tutti.engine.presets import PRESETS
+from tutti.engine.world import Touched
+
+EASY = PRESETS["easy"].policy
+
+
+def a_world(estimate=None):
+    world = seat(drawn("4"), gang("r", 4, estimate=estimate or lasting(1000, 400, 100)), "n0*4")
+    return submit(world, gang("w", 4, run_s=50), gang("x", 4, run_s=50, submitted=1))
+
+
+def test_a_forecast_is_a_range_that_contains_its_middle():
+    found = Forecaster(7).forecast(a_world().view(), 0, EASY)
+    w, x = found["w"], found["x"]
+    assert 0 < w.p5 <= w.p10 <= w.p50 <= w.p90 <= w.p95 <= 1000 * SECOND
+    assert w.p5 < w.p95
+    assert x.p50 > w.p50
+    assert w.odds_ppm == 1_000_000
+    assert "nobody else" in w.assuming
+
+
+def test_the_same_seed_gives_the_same_forecast_and_another_one_another():
+    view = a_world().view()
+    assert Forecaster(7).forecast(view, 0, EASY) == Forecaster(7).forecast(view, 0, EASY)
+    assert Forecaster(7).forecast(view, 0, EASY) != Forecaster(8).forecast(view, 0, EASY)
+
+
+def test_only_gangs_asked_about_get_a_forecast():
+    assert list(Forecaster(7).forecast(a_world().view(), 0, EASY, ["w", "r", "nobody"])) == ["w"]
+    assert Forecaster(7).forecast(drawn("4").view(), 0, EASY) == {}
+
+
+def test_beyond_the_horizon_there_is_no_promise():
+    budget = Budget(horizon=30 * SECOND)
+    [w] = Forecaster(7, budget).forecast(a_world(lasting(1000, 900, 800)).view(), 0, EASY, ["w"]).values()
+    assert not w.is_promise
+    assert (w.p50, w.odds_ppm) == (NEVER, 0)
+
+
+def test_behind_a_gang_without_an_estimate_there_is_no_promise_and_it_says_why():
+    world = submit(seat(drawn("4"), gang("r", 4), "n0*4"), gang("w", 4, run_s=5))
+    [w] = Forecaster(7).forecast(world.view(), 0, EASY).values()
+    assert not w.is_promise
+    assert "1 running without an estimate" in w.assuming
+
+
+def test_a_jobs_own_reports_make_the_range_narrow():
+    world = a_world(lasting(10_000))
+    world.apply(ev.Reported(0, "r", Progress(step=0, steps=100, rate_milli=1000, at=0)))
+    [w] = Forecaster(7).forecast(world.view(), 0, EASY, ["w"]).values()
+    assert 85 * SECOND <= w.p5 <= w.p95 <= 250 * SECOND
+    assert abs(w.p50 - 100 * SECOND) <= 15 * SECOND
+
+
+@given(
+    limit=st.integers(1, 10**6),
+    p50=st.integers(0, 10**6),
+    p90=st.integers(0, 10**6),
+    ran=st.integers(0, 2 * 10**6),
+    seed=st.integers(0, 99),
+)
+def test_a_drawn_run_is_longer_than_what_has_passed(limit, p50, p90, ran, seed):
+    p90 = min(max(p50, p90), limit)
+    estimate = Estimate(limit * SECOND, min(p50, p90) * SECOND, p90 * SECOND, Source.DECLARED)
+    world = seat(drawn("4"), gang("r", 4, estimate=estimate), "n0*4")
+    view, now = world.view(), ran * SECOND
+    drawn_run = Forecaster(1).length(view, view.held(0), 0, now, Random(seed))
+    assert drawn_run > now
+    assert drawn_run <= max(limit * SECOND, 2 * now + SECOND)
+
+
+def test_past_errors_are_drawn_once_there_are_enough_of_them():
+    errors = Errors()
+    estimate = lasting(100)
+    for _ in range(25):
+        errors.learn(estimate, 30 * SECOND)
+    world = seat(drawn("4"), gang("r", 4, estimate=lasting(1000)), "n0*4")
+    again = Errors.recalled(errors.dump())
+    length = Forecaster(1, errors=again).length(world.view(), world.job_in(0), 0, 0, Random(0))
+    assert length == 300 * SECOND
+
+
+def a_forecast(name, middle, spread=MINUTE):
+    return Forecast(name, 0, middle - spread, middle, middle, middle, middle + spread, 1_000_000, DAY, 20, "")
+
+
+def test_forecasts_are_kept_with_their_outcomes_and_judged():
+    book = ForecastBook()
+    book.made([a_forecast("soon", 5 * MINUTE), a_forecast("late", 2 * HOUR), a_forecast("gone", HOUR)])
+    book.watch(ev.Starting(6 * MINUTE, "soon", ()), Touched(1))
+    book.watch(ev.Starting(3 * HOUR, "late", ()), Touched(2))
+    book.watch(ev.Ended(1, "gone"), Touched(3))
+    every, near, far = book.accuracy()
+    assert (every.forecasts, every.covered_ppm) == (2, 500_000)
+    assert (near.horizon, near.covered_ppm, near.median_error) == ("under 10 min", 1_000_000, MINUTE)
+    assert (far.horizon, far.covered_ppm, far.median_error) == ("1 to 6 h", 0, HOUR)
+    assert book.open == {}
+
+
+def test_a_forecast_without_a_number_is_counted_apart():
+    book = ForecastBook()
+    book.made([Forecast("a", 0, NEVER, NEVER, NEVER, NEVER, NEVER, 0, DAY, 20, "")])
+    book.started("a", 5)
+    assert (book.unpromised, book.accuracy()) == (1, [])
+
+
+def test_only_so_many_outcomes_are_kept():
+    book = ForecastBook(keep=3)
+    for i in range(9):
+        book.made([a_forecast(f"g{i}", HOUR)])
+        book.started(f"g{i}", HOUR)
+    assert [outcome.forecast.gang for outcome in book.outcomes] == ["g6", "g7", "g8"]
+
+
+@pytest.mark.slow
+def test_nine_in_ten_starts_lie_inside_the_range_when_runs_are_like_their_estimates():
+    book, chance = ForecastBook(), Random(3)
+    for i in range(60):
+        p50 = chance.randrange(60, 4000)
+        world = seat(drawn("4"), gang("r", 4, estimate=lasting(8 * p50, 2 * p50, p50)), "n0*4")
+        submit(world, gang(f"w{i}", 4, run_s=60))
+        view = world.view()
+        real = Forecaster(0).length(view, view.held(0), 0, 0, chance)
+        book.made(list(Forecaster(i, Budget(draws=20)).forecast(view, 0, EASY).values()))
+        book.started(f"w{i}", real)
+    assert 800_000 <= book.accuracy()[0].covered_ppm <= 990_000
