@@ -84,6 +84,17 @@ def test_a_fault_changes_nothing_that_is_trained(launch, calm, wrap, numerics, f
     assert run.leftovers() == []
 
 
+@pytest.mark.parametrize("fault", ["kill", "stop", "partition"])
+def test_a_sharded_model_goes_on_with_other_shards(launch, calm, fault):
+    loop = {**LOOP, "wrap": "fsdp", "faults": {"m1": {"5": fault}}}
+    run = launch("--workers", 4, "--max-restarts", 0, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm("fsdp", "fast"), "fast")
+    assert run.counts()["lost"] == (fault != "partition")
+    assert run.leftovers() == []
+
+
 def test_every_rank_may_be_lost_at_any_step_and_is_replaced(launch, calm):
     faults = {"m0": {"3": "kill"}, "m2": {"7": "kill"}, "m3": {"12": "kill"}}
     loop = {**LOOP, "wrap": "ddp", "numerics": "ordered", "faults": faults, "sleep": 0.02}

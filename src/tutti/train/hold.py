@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroupGloo, Work
@@ -80,7 +80,7 @@ class HoldingGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def run(self, name: str, result: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> HeldWork:
         """One collective, by the name gloo gives it."""
-        work = self.attempt(lambda: getattr(self._inner, name)(*arguments, **named))
+        work = self.attempt(lambda: method(self._inner, name)(*arguments, **named))
         return HeldWork(self, work, result)
 
     def be_patient(self, timeout: timedelta) -> None:
@@ -113,12 +113,28 @@ class HoldingGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._inner = None
 
 
+# torch gave these new names over its versions; a group is asked for whichever of the two it has.
+RENAMED = {
+    "_allgather_base": "all_gather_single",
+    "_reduce_scatter_base": "reduce_scatter_single",
+    "allgather_into_tensor_coalesced": "all_gather_single_coalesced",
+    "alltoall_base": "all_to_all_single",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
+}
+FORMER = {new: old for old, new in RENAMED.items()}
+
 COLLECTIVES = (
-    "_allgather_base", "_reduce_scatter_base", "all_gather_single", "all_to_all_single", "allgather",
-    "allgather_coalesced", "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall",
-    "alltoall_base", "barrier", "broadcast", "gather", "recv", "reduce", "reduce_scatter", "reduce_scatter_single",
-    "reduce_scatter_tensor_coalesced", "scatter", "send",
+    *RENAMED, *FORMER, "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier", "broadcast",
+    "gather", "recv", "reduce", "reduce_scatter", "scatter", "send",
 )  # fmt: skip
+
+
+def method(group: Any, name: str) -> Callable[..., Any]:
+    """A collective of the group, under the name that this version of torch gives it."""
+    found = getattr(group, name, None) or getattr(group, RENAMED.get(name) or FORMER.get(name, ""), None)
+    if found is None:
+        raise RuntimeError(f"gloo has no collective {name}")
+    return cast("Callable[..., Any]", found)
 
 
 def _collective(name: str) -> Callable[..., HeldWork]:

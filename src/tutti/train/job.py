@@ -78,6 +78,8 @@ class Job:
         if not things:
             raise NotProtected("protect() was given nothing: name what must survive, as in protect(model=model, opt=opt)")
         self.protected.add(things)
+        if self.keeper:
+            self.keeper.is_split = recover.shards(self)
 
     def on_resize(self, callback: Callable[[Job], None]) -> None:
         """Call this after every change of rank or world; for loggers and others that keep a copy of them."""

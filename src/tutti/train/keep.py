@@ -26,6 +26,7 @@ class Keeper:
         self.sealed_at = 0.0
         self.failures = 0
         self.shelf = ""
+        self.is_split = False
         self._camera: Camera | None = None
         self._layout: Layout | None = None
         self._for: tuple[Any, ...] = ()
@@ -47,8 +48,8 @@ class Keeper:
 
     def interval(self, step_s: float) -> int:
         """Steps between snapshots: as told, or from what a snapshot costs and how often members fail."""
-        if self.every:
-            return self.every
+        if self.every or self.is_split:
+            return self.every or 1
         rate = failure_rate(self.failures, time.monotonic() - self._began)
         return every_steps(self.cost_s, step_s, rate)
 

@@ -39,6 +39,7 @@ class Memory:
     sealed: list[Sealed] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     _pins: ExitStack = field(default_factory=ExitStack)
+    _complete: dict[int, list[Sealed]] = field(default_factory=dict)
 
     def __enter__(self) -> Memory:
         for entry in self.shelf.entries():
@@ -55,16 +56,7 @@ class Memory:
     def steps(self, fingerprint: str = "") -> list[int]:
         """Steps of which every tensor is complete, newest first."""
         steps = {sealed.label.step for sealed in self.sealed if fingerprint in ("", sealed.label.layout)}
-        return [step for step in sorted(steps, reverse=True) if self.is_complete(step)]
-
-    def is_complete(self, step: int) -> bool:
-        found = self._of(step)
-        try:
-            for name, (_, shape) in found[0].every.items():
-                plan(name, whole(shape), holdings(name, found))
-        except LostState:
-            return False
-        return True
+        return [step for step in sorted(steps, reverse=True) if self._of(step)]
 
     def fingerprints(self) -> set[str]:
         return {sealed.label.layout for sealed in self.sealed}
@@ -77,10 +69,13 @@ class Memory:
         return Reader(self._of(step), tuple(prefer))
 
     def _of(self, step: int) -> list[Sealed]:
-        """The slots of a step, of the newest generation that wrote it whole first."""
-        found = [sealed for sealed in self.sealed if sealed.label.step == step]
-        newest = max((sealed.label.generation for sealed in found), default=0)
-        return [sealed for sealed in found if sealed.label.generation == newest] or found
+        """The slots of a step. Those of one generation belong together; a step that was computed again is another one."""
+        if step not in self._complete:
+            found = [sealed for sealed in self.sealed if sealed.label.step == step]
+            numbers = sorted({sealed.label.generation for sealed in found}, reverse=True)
+            sets = ([sealed for sealed in found if sealed.label.generation == number] for number in numbers)
+            self._complete[step] = next((sealed for sealed in sets if is_complete(sealed)), [])
+        return self._complete[step]
 
     def _pin(self, source: str, slot: Slot) -> None:
         try:
@@ -118,6 +113,16 @@ class Reader:
         """Shape and type of the whole tensor."""
         dtype, shape = next(iter(self.sealed.values())).every[name]
         return shape, dtype
+
+
+def is_complete(sealed: list[Sealed]) -> bool:
+    """Whether these slots together hold every element of every tensor."""
+    try:
+        for name, (_, shape) in sealed[0].every.items():
+            plan(name, whole(shape), holdings(name, sealed))
+    except LostState:
+        return False
+    return True
 
 
 def holdings(name: str, sealed: list[Sealed]) -> list[Holding]:

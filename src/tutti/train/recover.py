@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tutti.train import course, sync
+from tutti.train import course, fsdp, sync
 from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
@@ -90,8 +89,6 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
             member.phase(WAIT, job.course.step)
             job.wrappers.release()
             job.group.form(generation, member.name)
-            job.generation = generation.number
-            job.set_place(job.group.rank, job.group.world)
             job.wrappers.rebuild()
             unite(job, generation, apply)
             break
@@ -118,21 +115,34 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     """Agree on one step and give it to whoever lacks it."""
     member = member_of(job)
     claims, newest = sync.exchange(job.group, claim_of(job, apply is not None), generation.step)
-    mine = claims[job.rank]
-    if apply and resolves(mine, newest):
+    if apply and resolves(claims[job.group.rank], newest):
         apply()
+        if shards(job):
+            snapshot(job)
     claims = [replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims]
+    if shards(job) and job.generation != generation.number:
+        fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
+    job.generation = generation.number
+    job.set_place(job.group.rank, job.group.world)
     found = bring(job, claims)
     job.is_fresh = job.is_standby = False
     job.calm.keep(job.protected.modules())
+    if shards(job):
+        # Shards are in one place only: there is a whole copy before the first step is computed.
+        snapshot(job)
     member.say("formed", generation=generation.number, step=job.course.step, world=job.world, source=found.origin)
 
 
+def shards(job: Job) -> bool:
+    """Whether a part of the state is on one rank only."""
+    return any(is_sharded(module) for module in job.protected.modules())
+
+
 def claim_of(job: Job, in_doubt: bool) -> Claim:
-    """What this member can bring. State that was torn in the middle of a step counts as none."""
+    """What this member can bring. State that was torn in the middle of a step counts as none; shards are brought by memory."""
     has_state = not (job.is_fresh or job.is_standby or job.is_torn)
-    sharded = any(is_sharded(module) for module in job.protected.modules())
-    return Claim(member_of(job).name, job.course.step if has_state else EMPTY, in_doubt, sharded)
+    is_split = shards(job)
+    return Claim(member_of(job).name, job.course.step if has_state else EMPTY, in_doubt, is_split, not is_split)
 
 
 def bring(job: Job, claims: list[Claim]) -> Accord:

@@ -108,7 +108,9 @@ class Camera:
         views = self._view(number, leaves, layout)
         live = [cut(leaves[part.name], part.box) for part in layout.parts]
         seen: Sequence[Mark | None] = self._seen.get(number) or [None] * len(views)
-        now = [mark(tensor, before) for tensor, before in zip(live, seen, strict=True)]
+        # The local part of a shard is a new view each time, whose version says nothing.
+        known = [before if leaves[part.name].is_shared else None for part, before in zip(layout.parts, seen, strict=True)]
+        now = [mark(tensor, before) for tensor, before in zip(live, known, strict=True)]
         pairs = [(view, tensor) for view, tensor, a, b in zip(views, live, seen, now, strict=True) if not is_same(a, b)]
         self._seen[number] = now
         if pairs:
@@ -139,7 +141,7 @@ def mark(tensor: torch.Tensor, before: Mark | None) -> Mark:
     version = tensor._version
     if before is None or before[0] != version or not hasattr(torch, "hash_tensor"):
         return (version, None)
-    return (version, int(torch.hash_tensor(tensor)))
+    return (version, int(torch.hash_tensor(tensor).view(torch.int64)))
 
 
 def is_same(before: Mark | None, now: Mark) -> bool:
