@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 
 from tests.clusters import drawn, gang, seat, submit
-from tests.worlds import MEDIUM, scenes
+from tests.worlds import PLAIN, scenes
 from tutti.engine import events as ev
 from tutti.engine.demand import Demand, capacity, wanted
 from tutti.engine.model import Coupling, NodeState, Queue, Seats, Shape
 
 
-@given(scenes(MEDIUM))
+@given(scenes(PLAIN))
 def test_capacity_is_what_ready_nodes_have_and_others_do_not_use(scene):
     view = scene.view()
     expected = dict.fromkeys(view.resources, 0)
@@ -21,7 +21,7 @@ def test_capacity_is_what_ready_nodes_have_and_others_do_not_use(scene):
     assert capacity(view) == [max(amount, 0) for amount in expected.values()]
 
 
-@given(scenes(MEDIUM))
+@given(scenes(PLAIN))
 def test_demand_kept_between_decisions_equals_demand_added_up_anew(scene):
     world = scene.world()
     warm = Demand()

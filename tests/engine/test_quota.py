@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.clusters import drawn, gang, seat, submit
-from tests.worlds import MEDIUM, scenes
 from tutti.engine import events as ev
 from tutti.engine.decay import decayed, steps_between
 from tutti.engine.model import DAY, HOUR, NEVER, Job, Queue, Shape
@@ -323,24 +322,52 @@ def test_without_memory_only_present_use_counts():
     assert slice_end(DAY, 0) == NEVER
 
 
-@given(scenes(MEDIUM), st.lists(st.tuples(st.sampled_from(["qa", "qb", "qc"]), st.integers(1, 3)), max_size=4))
-def test_taking_before_the_first_question_equals_taking_after_it(scene, takes):
-    view = scene.view()
-    early, late = (Shares(view, scene.now, scene.policy) for _ in range(2))
+held = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=4)
+numbers = st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 2))
+"""Guarantee, limit and weight of a queue."""
+
+
+def busy(queues, running, waiting):
+    """Twenty cards; queues `a`, `b` below `a`, and `c`; gangs that run and gangs that wait, of so many cards."""
+    made = [
+        Queue(name, parent, {"gpu": low} if low else {}, {"gpu": high} if high else {}, {}, weight)
+        for (name, parent), (low, high, weight) in zip((("a", ""), ("b", "a"), ("c", "")), queues, strict=True)
+    ]
+    world = drawn("20", *made)
+    for number, (queue, many) in enumerate(running):
+        seat(world, gang(f"r{number}", many, queue=queue), f"n0*{many}")
+    return submit(
+        world, *(gang(f"w{number}", many, queue=queue) for number, (queue, many) in enumerate(waiting))
+    ).view()
+
+
+@given(st.tuples(numbers, numbers, numbers), held, held, held)
+def test_taking_before_the_first_question_equals_taking_after_it(queues, running, waiting, takes):
+    view = busy(queues, running, waiting)
+    early, late = (Shares(view, HOUR, POLICY) for _ in range(2))
     names = sorted(view.queues)
     for name in names:
         late.share(name)
     for queue, many in takes:
-        amounts = [many] * len(view.resources)
-        early.take(queue, "u", amounts, amounts)
-        late.take(queue, "u", amounts, amounts)
+        early.take(queue, "u", [many], [many])
+        late.take(queue, "u", [many], [many])
     assert [early.share(name) for name in names] == [late.share(name) for name in names]
     assert [early.held(name) for name in names] == [late.held(name) for name in names]
 
 
-@given(scenes(MEDIUM))
-def test_any_world_has_shares_in_a_definite_order(scene):
-    view = scene.view()
-    shares = Shares(view, scene.now, scene.policy)
-    ranked = sorted((shares.share(name) for name in view.queues), key=lambda share: share)
+@given(st.tuples(numbers, numbers, numbers), held, held)
+def test_shares_have_a_definite_order_and_a_claim_is_never_less_than_what_is_deserved(queues, running, waiting):
+    view = busy(queues, running, waiting)
+    shares = Shares(view, HOUR, POLICY)
+    ranked = sorted(shares.share(name) for name in view.queues)
     assert all(one < two for one, two in pairwise(ranked))
+    for name in view.queues:
+        assert shares.claim(name) >= shares.deserved(name)
+
+
+@given(st.tuples(numbers, numbers, numbers), held, held)
+def test_a_queue_that_wants_more_comes_no_later(queues, running, waiting):
+    calm, eager = busy(queues, running, waiting), busy(queues, running, [*waiting, ("c", 15)])
+    before, after = (Shares(view, HOUR, POLICY) for view in (calm, eager))
+    assert after.claim("c") == before.claim("c")
+    assert after.share("c") <= before.share("c"), "wanting more may only show that a guarantee is not met yet"

@@ -75,7 +75,7 @@ class Reservation(Data, frozen=True):
     """How far ahead room is kept."""
 
     depth: Depth = 4
-    """How many waiting gangs get a promise: 1 is EASY, -1 ('all' in a file) is conservative, 0 is none."""
+    """How many waiting gangs get a promise: 0 is none, 1 is EASY, 'all' (-1 in the engine) is conservative."""
     quantile: Percentile = 90
     """Promises assume that running gangs end by this percentile of their estimates."""
     backfill: Term = Term.AGE

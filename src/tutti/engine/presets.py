@@ -77,7 +77,7 @@ _ALL = (
     ),
     _line(
         "easy-sjbf",
-        "EASY with the shortest gangs backfilled first: shorter waits on average, more luck for long ones.",
+        "EASY with the shortest gangs backfilled first: shorter waits on average, longer ones for long gangs.",
         (Term.AGE,),
         Reservation(depth=1, backfill=Term.SHORTEST, max_wait=0),
     ),

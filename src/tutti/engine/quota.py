@@ -330,6 +330,12 @@ class Shares:
         branch = self._branch(queue)
         return branch.deserved if branch else [0] * len(self._view.resources)
 
+    def claim(self, queue: str) -> list[int]:
+        """What the queue would deserve of each resource if it wanted everything: what its use is compared with."""
+        self._settle()
+        branch = self._branch(queue)
+        return branch.claims() if branch else [0] * len(self._view.resources)
+
     def held(self, queue: str) -> list[int]:
         """What the queue (with the queues below it) holds of each resource."""
         branch = self._branch(queue)

@@ -19,7 +19,7 @@ from .presets import DEFAULT, PRESETS
 R = TypeVar("R", bound=Data)
 
 UNITS = {"w": 7 * DAY, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
-SPAN = re.compile(r"(\d{1,12})([wdhms])")
+SPAN = re.compile(r"([0-9]{1,12})([wdhms])")
 A_DURATION = "write a number of seconds, or a text such as '90s', '30m', '2h30m' or '7d'"
 PRESET = "preset"
 
@@ -106,14 +106,15 @@ class _Reading:
             said = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as broken:
             found = re.search(r"at line (\d+)", str(broken))
-            self.problems.append(Problem("", f"not TOML: {broken}", line=int(found[1]) if found else 0))
+            line = int(found[1]) if found else len(self._text.splitlines())
+            self.problems.append(Problem("", f"not TOML: {broken}", line=line))
             return Policy()
         return self._changed(self._preset(said.pop(PRESET, DEFAULT)), said, ())
 
     def _preset(self, name: object) -> Policy:
         if isinstance(name, str) and name in PRESETS:
             return PRESETS[name].policy
-        self._problem((PRESET,), f"there is no preset {shown(name)}", _instead(str(name), PRESETS))
+        self._problem((PRESET,), f"there is no preset {shown(name)}", _instead(name, PRESETS))
         return Policy()
 
     def _changed(self, record: R, said: dict[str, object], path: tuple[str, ...]) -> R:
@@ -171,7 +172,7 @@ def _exactly(kind: type, value: object, hint: str) -> object:
 def _word(kind: type[Enum], value: object) -> object:
     words = {str(member.value): member for member in kind}
     if not isinstance(value, str) or value not in words:
-        raise _Wrong(f"{shown(value)} is not one of its words", _instead(str(value), words))
+        raise _Wrong(f"{shown(value)} is not one of its words", _instead(value, words))
     return words[value]
 
 
@@ -210,10 +211,10 @@ def _top(path: tuple[str, ...]) -> list[str]:
     return [] if path else [PRESET]
 
 
-def _instead(word: str, valid: Iterable[str]) -> str:
+def _instead(word: object, valid: Iterable[str]) -> str:
     """The nearest valid spelling, or all that there are."""
     words = sorted(valid)
-    near = get_close_matches(word, words, n=1)
+    near = get_close_matches(word, words, n=1) if isinstance(word, str) else ()
     return f"did you mean {shown(near[0])}?" if near else f"there are {', '.join(words)}"
 
 
