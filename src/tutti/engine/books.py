@@ -177,7 +177,7 @@ class Books:
         if len(seats) != len(gang.roles):
             return f"seats for {len(seats)} roles of {len(gang.roles)}"
         for role, given in zip(gang.roles, seats, strict=True):
-            if len(given.nodes) != len(given.counts) or given.shape >= len(role.shapes):
+            if len(given.nodes) != len(given.counts) or not 0 <= given.shape < len(role.shapes):
                 return f"malformed seats of {role.name!r}"
             if any(not 0 <= node < len(self.nodes) or self.nodes[node] is None for node in given.nodes):
                 return f"{role.name!r} is seated on a node that is not there"

@@ -46,7 +46,7 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
 def renumbered(job: Job, number: dict[int, int]) -> Job:
     def moved(seats: tuple[Seats, ...]) -> tuple[Seats, ...]:
         return tuple(
-            seats_of([(number[n], count) for n, count in zip(s.nodes, s.counts, strict=True) if n in number], s.shape)
+            seats_of([(number[n], count) for n, count in zip(s.nodes, s.counts, strict=False) if n in number], s.shape)
             for s in seats
         )
 

@@ -16,7 +16,10 @@ class World(Books):
     """The books with their one door."""
 
     def view(self) -> View:
-        """The world as it is now. Later events do not show in it."""
+        """The world as it is now. Later events do not show in it; with none in between, it is the same view."""
+        shown = self._last_view() if self._last_view is not None else None
+        if shown is not None:
+            return shown
         made = View(self)
         self._last_view = weakref.ref(made)
         return made
@@ -71,6 +74,6 @@ class World(Books):
                     {names[r]: past for r, past in sorted(enumerate(use.past), key=lambda p: names[p[0]]) if past},
                 )
                 for name, use in sorted(self.use.items())
-                if any(use.past)
+                if any(use.past) or any(use.total)
             },
         )
