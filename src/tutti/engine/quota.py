@@ -312,8 +312,8 @@ class Shares:
     ) -> bool:
         """Whether the queue holds more than it deserves of some resource even after giving up `minus`.
 
-        With `wanted`, only the resources in it count. With `claimant`, every queue from this one up to where the two
-        branches part must hold too much: below a common parent, only the parent's own branches settle it.
+        With `wanted`, only the resources in it count. With `claimant`, every queue from this one up to where its branch
+        and the claimant's part must hold too much, not this one alone.
         """
         self._settle()
         leaves = self._tree().leaves
@@ -341,6 +341,11 @@ class Shares:
         branch = self._branch(queue)
         return branch.total if branch else [0] * len(self._view.resources)
 
+    def counted(self, queue: str) -> list[int]:
+        """The part of it that counts in quota: every gang up to its minimum."""
+        branch = self._branch(queue)
+        return branch.floor if branch else [0] * len(self._view.resources)
+
     def _branch(self, queue: str) -> Branch | None:
         leaf = self._tree().leaves.get(queue)
         # The own part of an inner queue carries its name too; the queue itself is the branch above.
@@ -360,18 +365,21 @@ class Shares:
         return None
 
     def _borrows_for_good(self, job: Job, floor: Sequence[int]) -> tuple[str, str] | None:
-        if not any(queue.guarantee for queue in self._view.queues.values()):
-            return None
-        leaf = self._tree().leaves.get(job.gang.queue)
-        path = list(leaf.path()) if leaf else []
-        names = {branch.name for branch in path}
+        kept = self._kept_for_others(job.gang.queue)
         for r, amount in enumerate(floor):
-            kept = amount and any(
-                queue.guarantee.get(self._name(r)) for queue in self._view.queues.values() if queue.name not in names
-            )
-            if kept and not self.under_guarantee(job.gang.queue, [0] * r + [amount]):
+            if amount and r in kept and not self.under_guarantee(job.gang.queue, [0] * r + [amount]):
                 return self._name(r), f"the guarantee of queue {job.gang.queue}"
         return None
+
+    def _kept_for_others(self, queue: str) -> set[int]:
+        """Resources that are guaranteed to queues other than this one and those above it."""
+        guaranteed = [other for other in self._view.queues.values() if other.guarantee]
+        leaf = self._tree().leaves.get(queue) if guaranteed else None
+        mine = {branch.name for branch in leaf.path()} if leaf else {queue}
+        named = [
+            name for other in guaranteed if other.name not in mine for name, most in other.guarantee.items() if most
+        ]
+        return {self._view.resources[name] for name in named if name in self._view.resources}
 
     def _name(self, r: int) -> str:
         return next(name for name, at in self._view.resources.items() if at == r)
