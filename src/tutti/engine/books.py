@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import events as ev
 from .classes import Classes
 from .estimate import expected_ends
-from .model import DAY, NEVER, QUEUED, Domain, Gang, Job, Node, Queue, Seats, State, Window
+from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
 from .use import QueueUse, held
@@ -53,6 +53,8 @@ class Books:
         self.queued: dict[int, None] = {}
         self.seated: dict[int, None] = {}
         self.leaving: dict[int, None] = {}
+        self.watched: dict[int, None] = {}
+        """Seated gangs that a decision may have to do something about: broken, asked to change, loose or elastic."""
         self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
         self.begun: NDArray[np.int64] = np.zeros(16, np.int64)
         self.queues: dict[str, Queue] = {}
@@ -101,7 +103,8 @@ class Books:
                 self.resources.copy(),
             )
             self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
-            self.leaving, self.units, self.most = self.leaving.copy(), self.units.copy(), self.most.copy()
+            self.leaving, self.watched = self.leaving.copy(), self.watched.copy()
+            self.units, self.most = self.units.copy(), self.most.copy()
             self.total = self.total.copy()
             self.queues, self.windows, self.draining = self.queues.copy(), self.windows.copy(), self.draining.copy()
             self.use = {name: use.copy() for name, use in self.use.items()}
@@ -136,11 +139,14 @@ class Books:
             self.queued[slot] = None
             self.seated.pop(slot, None)
             self.leaving.pop(slot, None)
+            self.watched.pop(slot, None)
             return
         self.queued.pop(slot, None)
         self.seated[slot] = None
         if job.life.state is State.DRAINING:
             self.leaving[slot] = None
+        if job.life.lost or job.life.target or is_flexible(job.gang):
+            self.watched[slot] = None
         self.begun[slot] = job.life.started
         self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
@@ -162,7 +168,7 @@ class Books:
         use = self.use_of(job.gang.queue)
         use.advance(self.at, self.half_life)
         total, floor = held(self.resources, job.gang, seats)
-        use.add(job.gang.user, total, floor, sign)
+        use.add(job.gang.user, job.gang.priority, total, floor, sign)
 
     def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
         for level, ask in gang.domain_ask.items():
@@ -231,6 +237,11 @@ class Books:
         if use is None:
             use = self.use[queue] = QueueUse(len(self.resources), self.at)
         return use
+
+
+def is_flexible(gang: Gang) -> bool:
+    """Whether the gang may get more or fewer members while it runs."""
+    return gang.resizing is Resizing.LIVE or any(role.coupling is Coupling.LOOSE for role in gang.roles)
 
 
 E = TypeVar("E", bound=ev.Event)

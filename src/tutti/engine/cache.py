@@ -1,60 +1,109 @@
 """What may be remembered between two decisions. It only ever saves time: with an empty one the plan is the same."""
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-from .model import Gang, Job
+from .estimate import run_time
+from .model import Coupling, Gang, Job, Queue
+from .order import Standing
 from .place import Need
+from .plan import Reason
 from .sizes import Sizes, job_sizes
 from .view import View
 
-T = TypeVar("T")
+UNKNOWN = object()
+"""Nobody has found out yet."""
+
+
+class Card:
+    """What is known of a gang before anybody looks for seats."""
+
+    __slots__ = (
+        "alike",
+        "flaw",
+        "gang",
+        "ground",
+        "job",
+        "least",
+        "length",
+        "low",
+        "needs",
+        "queue",
+        "simple",
+        "sizes",
+    )
+
+    def __init__(self, view: View, job: Job, queue: Queue | None, percent: int, old: "Card | None") -> None:
+        gang = job.gang
+        self.job = job
+        self.gang = gang
+        self.ground = view.ground
+        self.queue = queue
+        same = old is not None and old.gang is gang and old.ground == view.ground
+        self.needs: tuple[tuple[Need, ...], ...] = old.needs if same and old else _needs(view, gang)
+        self.flaw: Reason | object | None = old.flaw if same and old else UNKNOWN
+        """Why it can never start as it is, if so."""
+        self.sizes: dict[tuple[int, int], Sizes] = {}
+        self.length = run_time(job, queue, percent)
+        self.low = self.size(0, 0).low
+        self.simple = _is_simple(gang, self.needs)
+        """One role on one shape with no company to mind: what failed for one of the kind fails for a larger one."""
+        self.alike: object = self.needs[0][0].alike if self.simple else gang.name
+        self.least: list[int] | None = None
+
+    def size(self, role: int, shape: int) -> Sizes:
+        """The sizes a role of the gang may have now."""
+        known = self.sizes.get((role, shape))
+        if known is None:
+            known = self.sizes[role, shape] = _sizes(self.job, role, shape)
+        return known
+
+
+def _needs(view: View, gang: Gang) -> tuple[tuple[Need, ...], ...]:
+    return tuple(tuple(Need(view, gang, role, s) for s in range(len(role.shapes))) for role in gang.roles)
+
+
+def _sizes(job: Job, role: int, shape: int) -> Sizes:
+    if role >= len(job.gang.roles):
+        return Sizes(0, 0, 0, ())
+    found = job_sizes(job, role, shape)
+    if job.life.done and job.gang.roles[role].coupling is Coupling.LOOSE:
+        left = max(found.want - job.life.done[role], 0)
+        return Sizes(min(found.low, left), left, max(found.high - job.life.done[role], left), range(left + 1))
+    return found
+
+
+def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
+    if len(needs) != 1 or len(needs[0]) != 1 or gang.domain_ask:
+        return False
+    role = gang.roles[0]
+    return not (role.repels or role.needs)
 
 
 class Cache:
     """Facts about gangs and about the empty cluster that hold until a gang or a node changes."""
 
     def __init__(self) -> None:
-        self._needs: dict[str, tuple[Gang, int, tuple[tuple[Need, ...], ...]]] = {}
-        self._once: dict[tuple[str, str], tuple[Gang, int, object]] = {}
-        self._sizes: dict[tuple[str, int, int], tuple[Job, Sizes]] = {}
+        self.standing = Standing()
+        self._cards: dict[str, Card] = {}
         self._ground = -1
-        self._facts: dict[object, object] = {}
+        self._facts: dict[object, int] = {}
 
-    def needs(self, view: View, job: Job) -> tuple[tuple[Need, ...], ...]:
-        """The gang's roles as the profile understands them: for each role, one entry for each shape."""
+    def card(self, view: View, job: Job, percent: int) -> Card:
+        """The gang's card, written anew when the gang, its queue or the nodes changed."""
         gang = job.gang
-        known = self._needs.get(gang.name)
-        if known is None or known[0] is not gang or known[1] != view.ground:
-            roles = tuple(tuple(Need(view, gang, role, s) for s in range(len(role.shapes))) for role in gang.roles)
-            known = self._needs[gang.name] = (gang, view.ground, roles)
-        return known[2]
+        card = self._cards.get(gang.name)
+        queue = view.queues.get(gang.queue)
+        if card is None or card.job is not job or card.ground != view.ground or card.queue is not queue:
+            card = self._cards[gang.name] = Card(view, job, queue, percent, card)
+        return card
 
-    def sizes(self, job: Job, role: int, shape: int) -> Sizes:
-        """The sizes a role of the gang may have now."""
-        known = self._sizes.get((job.gang.name, role, shape))
-        if known is None or known[0] is not job:
-            known = self._sizes[job.gang.name, role, shape] = (job, job_sizes(job, role, shape))
-        return known[1]
-
-    def once(self, view: View, job: Job, about: str, find: Callable[[], T]) -> T:
-        """A fact about a gang, found out again only when the gang or the nodes were changed."""
-        known = self._once.get((about, job.gang.name))
-        if known is None or known[0] is not job.gang or known[1] != view.ground:
-            known = self._once[about, job.gang.name] = (job.gang, view.ground, find())
-        return cast("T", known[2])
-
-    def facts(self, view: View) -> dict[object, object]:
-        """Findings about the cluster with nobody on it; emptied when nodes change."""
+    def facts(self, view: View) -> dict[object, int]:
+        """Room on the cluster with nobody on it, by what is asked; emptied when nodes change."""
         if self._ground != view.ground:
             self._ground = view.ground
             self._facts = {}
         return self._facts
 
     def forget(self, view: View) -> None:
-        """Drop what belongs to gangs that are gone, now and then."""
-        if len(self._needs) > 2 * (len(view.queued) + len(view.seated)) + 1000:
+        """Drop the cards of gangs that are gone, now and then."""
+        if len(self._cards) > 2 * (len(view.queued) + len(view.seated)) + 1000:
             here = {job.gang.name for job in view.jobs if job is not None}
-            self._sizes = {key: known for key, known in self._sizes.items() if key[0] in here}
-            self._once = {key: known for key, known in self._once.items() if key[1] in here}
-            self._needs = {name: known for name, known in self._needs.items() if name in here}
+            self._cards = {name: card for name, card in self._cards.items() if name in here}

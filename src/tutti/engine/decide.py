@@ -3,7 +3,7 @@
 from .cache import Cache
 from .company import keep_windows_apart
 from .desk import Desk, wait
-from .explain import answer_blocked, never_fits
+from .explain import answer_blocked
 from .gate import gate
 from .model import Job, Kind, State, Token
 from .order import Turns
@@ -27,7 +27,7 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
     mend(desk)
     drain(desk)
     keep_promises(desk)
-    for slot in Turns(view, now, policy, desk.shares):
+    for slot in Turns(view, now, policy, desk.shares, desk.cache.standing):
         consider(desk, view.held(slot))
     fill_loose(desk)
     grow(desk)
@@ -39,7 +39,7 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
 
 def consider(desk: Desk, job: Job) -> None:
     """Start a gang, promise it a start, or note why it waits."""
-    reason = gate(desk, job) or never_fits(desk, job) or over_quota(desk, job) or behind(desk, job)
+    reason = gate(desk, job) or over_quota(desk, job) or behind(desk, job)
     if reason is not None:
         desk.answer(job, reason)
         return
@@ -54,11 +54,12 @@ def consider(desk: Desk, job: Job) -> None:
 
 def start(desk: Desk, job: Job) -> bool:
     """Start the gang whole, now, if it delays nobody who was promised a start."""
-    if desk.is_hopeless(job):
+    card = desk.card(job)
+    if desk.is_hopeless(card):
         return False
     sitting = _within_quota(desk, job, sit_now(desk, job))
     if sitting is None:
-        desk.note_hopeless(job)
+        desk.note_hopeless(card)
         return False
     sitting.take(desk, job)
     total, floor = desk.amounts(job, sitting.seats)

@@ -5,10 +5,10 @@ from typing import Protocol
 
 import numpy as np
 
-from .cache import Cache
+from .cache import Cache, Card
 from .estimate import run_time
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
-from .place import Need, Seating
+from .place import Need, Outlook, Seating
 from .plan import AnyAction, Plan, Reason
 from .policy import Policy
 from .profile import Bools, Ints, Profile, expected
@@ -35,7 +35,7 @@ class Desk:
         self.now = now
         self.policy = policy
         self.cache = cache
-        self.shares = Shares(view, now, policy)
+        self.shares = Shares(view, now, policy, cache.standing.demand)
         self.usable = usable(view, now, policy)
         self.profile = Profile(view, now, policy.reserve.quantile, self.usable)
         self.actions: list[AnyAction] = []
@@ -60,6 +60,7 @@ class Desk:
         self._highest: int | None = None
         self._ends: Ints | None = None
         self._slots: dict[str, int] = {}
+        self._room: dict[object, int] = {}
         self._wake = NEVER
         self._masks: dict[object, tuple[int, Bools]] = {}
 
@@ -97,8 +98,13 @@ class Desk:
         stay = self.stays.pop(job.gang.name, None)
         for receipt in stay[4] if stay else ():
             self.profile.give(receipt)
-            self.failed.clear()
-            self.earliest.clear()
+            self.forget_failures()
+
+    def forget_failures(self) -> None:
+        """Something was given back: who failed before may succeed now."""
+        self.failed.clear()
+        self.earliest.clear()
+        self._room.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""
@@ -131,51 +137,62 @@ class Desk:
             self._highest = max(free, default=-(1 << 62))
         return self._highest
 
+    def card(self, job: Job) -> Card:
+        """What is known of a gang."""
+        return self.cache.card(self.view, job, self.policy.reserve.quantile)
+
+    def needs(self, job: Job) -> tuple[tuple[Need, ...], ...]:
+        """The gang's roles as the profile understands them: for each role, one entry for each shape."""
+        return self.card(job).needs
+
     def sizes(self, job: Job, role: int, shape: int = 0) -> Sizes:
         """The sizes a role of the gang may have now."""
-        return self.cache.sizes(job, role, shape)
+        return self.card(job).size(role, shape)
 
-    def is_hopeless(self, job: Job) -> bool:
-        """Whether a gang that asks for no more, for no longer, has already found no seats in this pass."""
-        key, members, length = self._request(job)
-        return any(m <= members and n <= length for m, n in self.failed.get(key, ()))
+    def is_hopeless(self, card: Card) -> bool:
+        """Whether too little is free now, or a gang that asks for no more, for no longer, has found no seats."""
+        if not card.simple:
+            return False
+        if card.low > self.room(card):
+            return True
+        return any(m <= card.low and n <= card.length for m, n in self.failed.get(card.alike, ()))
 
-    def note_hopeless(self, job: Job) -> None:
+    def room(self, card: Card) -> int:
+        """The most members that could sit now, when this was first asked in the pass; since then it got no more."""
+        known = self._room.get(card.alike)
+        if known is None:
+            need = card.needs[0][0]
+            known = self._room[card.alike] = Outlook(self.profile, need, 0, 1, self.mask(need)).capacity()
+        return known
+
+    def note_hopeless(self, card: Card) -> None:
         """Remember a request that found no seats: until something is given back, a larger one finds none either."""
-        key, members, length = self._request(job)
-        known = self.failed.setdefault(key, [])
-        known[:] = [(m, n) for m, n in known if m < members or n < length]
-        known.append((members, length))
+        if card.simple:
+            known = self.failed.setdefault(card.alike, [])
+            known[:] = [(m, n) for m, n in known if m < card.low or n < card.length]
+            known.append((card.low, card.length))
 
-    def not_before(self, job: Job, needs: tuple[Need, ...]) -> int:
+    def not_before(self, card: Card) -> int:
         """No start before this moment: a request for no more and no longer was told so in this pass."""
-        members, length = self.sizes(job, 0, needs[0].shape).low, self.length(job)
-        known = self.earliest.get(needs[0].alike, ()) if len(needs) == 1 else ()
-        return max((at for m, n, at in known if m <= members and n <= length), default=self.now)
+        known = self.earliest.get(card.alike, ()) if card.simple else ()
+        return max((at for m, n, at in known if m <= card.low and n <= card.length), default=self.now)
 
-    def note_earliest(self, job: Job, needs: tuple[Need, ...], moment: int) -> None:
+    def note_earliest(self, card: Card, moment: int) -> None:
         """Remember the earliest start of a request: within a pass room only gets less."""
-        if len(needs) > 1 or job.gang.domain_ask:
-            return
-        members, length = self.sizes(job, 0, needs[0].shape).low, self.length(job)
-        known = self.earliest.setdefault(needs[0].alike, [])
-        known[:] = [(m, n, at) for m, n, at in known if m < members or n < length or at > moment]
-        known.append((members, length, moment))
-
-    def _request(self, job: Job) -> tuple[object, int, int]:
-        needs = self.cache.needs(self.view, job)
-        if len(needs) > 1 or len(needs[0]) > 1 or job.gang.domain_ask:
-            return job.gang.name, 1, 0
-        return needs[0][0].alike, self.sizes(job, 0).low, self.length(job)
+        if card.simple:
+            known = self.earliest.setdefault(card.alike, [])
+            known[:] = [(m, n, at) for m, n, at in known if m < card.low or n < card.length or at > moment]
+            known.append((card.low, card.length, moment))
 
     def least_amounts(self, job: Job) -> list[int]:
         """What the gang holds of each resource at its minimum, on the shapes it likes best."""
-        least = [0] * len(self.view.resources)
-        for role, needs in enumerate(self.cache.needs(self.view, job)):
-            members = self.sizes(job, role).low
-            for resource, amount in needs[0].ask:
-                least[resource] += members * amount
-        return least
+        card = self.card(job)
+        if card.least is None or len(card.least) != len(self.view.resources):
+            card.least = [0] * len(self.view.resources)
+            for role, needs in enumerate(card.needs):
+                for resource, amount in needs[0].ask:
+                    card.least[resource] += card.size(role, 0).low * amount
+        return card.least
 
     def queue(self, job: Job) -> Queue | None:
         """The queue a gang stands in."""
@@ -183,6 +200,8 @@ class Desk:
 
     def length(self, job: Job, seats: tuple[Seats, ...] = ()) -> int:
         """How long a gang is taken to run, at the percentile promises are made with."""
+        if not seats or not job.gang.speed.points:
+            return self.card(job).length
         return run_time(job, self.queue(job), self.policy.reserve.quantile, seats)
 
     def mask(self, need: Need) -> Bools:

@@ -10,16 +10,22 @@ from .plan import Reason
 from .profile import Bools, Ints, Profile
 from .whole import shapes_of
 
+RESERVED_AHEAD = Reason(Token.RESERVED_AHEAD, Kind.WAIT, wakes=("capacity", "time"))
+MISSING = {
+    Token.NO_CAPACITY: Reason(Token.NO_CAPACITY, Kind.WAIT, wakes=("capacity",)),
+    Token.USED_BY_OTHERS: Reason(Token.USED_BY_OTHERS, Kind.WAIT, wakes=("capacity",)),
+    Token.NODES_LOST: Reason(Token.NODES_LOST, Kind.ASK, wakes=("capacity",)),
+}
+
 
 def answer_blocked(desk: Desk) -> None:
     """Give every gang that found no seats its reason; gangs that ask alike are judged together."""
     judged: dict[object, Verdict] = {}
     for job in desk.blocked:
-        needs = next(iter(shapes_of(desk, job)))
-        key = tuple(need.alike for need in needs)
-        verdict = judged.get(key)
+        alike = desk.card(job).alike
+        verdict = judged.get(alike)
         if verdict is None:
-            verdict = judged[key] = Verdict(desk, needs)
+            verdict = judged[alike] = Verdict(desk, next(iter(shapes_of(desk, job))))
         desk.answer(job, verdict.reason(job))
 
 
@@ -41,11 +47,10 @@ def never_fits(desk: Desk, job: Job) -> Reason | None:
     return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, asked, best, wakes=("capacity", "owner"))
 
 
-def _empty_room(desk: Desk, need: Need, facts: dict[object, object]) -> int:
+def _empty_room(desk: Desk, need: Need, facts: dict[object, int]) -> int:
     known = facts.get(need.alike)
     if known is None:
         known = facts[need.alike] = _room(need, empty(desk), _tagged(desk, need))
-    assert isinstance(known, int)
     return known
 
 
@@ -73,32 +78,26 @@ def _capacity(desk: Desk) -> Ints:
 
 
 class Verdict:
-    """How much of one kind of request there is room for, under different assumptions."""
+    """How much of one kind of request there is room for at the end of the pass, under different assumptions."""
 
     def __init__(self, desk: Desk, needs: tuple[Need, ...]) -> None:
         self._desk = desk
         self._need = needs[0]
         self._several = len(needs) > 1
-        view = desk.view
-        now = Profile(view, desk.now, desk.profile.percent, desk.usable)
-        mask = desk.usable & _tagged(desk, self._need)
-        outlook = Outlook(now, self._need, 0, 1, mask)
+        outlook = Outlook(desk.profile, self._need, 0, 1, desk.mask(self._need))
         self.free_now = outlook.capacity()
-        self.in_sum = outlook.total(outlook.fits)
         self.level = outlook.level()
+        self.in_sum = outlook.total(outlook.fits) if self.level else self.free_now
         self._counted: dict[str, int] = {}
 
     def reason(self, job: Job) -> Reason:
         """Why a gang that asks like this found no seats."""
         low = self._desk.sizes(job, 0, self._need.shape).low
-        placeable = min(self.free_now, low)
         if self.free_now >= low and not self._several:
-            return Reason(Token.RESERVED_AHEAD, Kind.WAIT, "", low, placeable, wakes=("capacity", "time"))
+            return RESERVED_AHEAD
         if self.level and self.in_sum >= low:
-            return Reason(Token.NO_DOMAIN, Kind.WAIT, self.level, low, placeable, wakes=("capacity",))
-        token = self._missing(low)
-        kind = Kind.ASK if token is Token.NODES_LOST else Kind.WAIT
-        return Reason(token, kind, "", low, placeable, wakes=("capacity",))
+            return Reason(Token.NO_DOMAIN, Kind.WAIT, self.level, wakes=("capacity",))
+        return MISSING[self._missing(low)]
 
     def _missing(self, low: int) -> Token:
         if self._with("foreign") >= low:

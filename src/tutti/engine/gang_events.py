@@ -295,6 +295,7 @@ def _ended(books: Books, event: ev.Ended) -> Touched:
     books.queued.pop(slot, None)
     books.seated.pop(slot, None)
     books.leaving.pop(slot, None)
+    books.watched.pop(slot, None)
     books.ends[slot] = NEVER
     del books.slots[event.gang]
     books.spare_slots.append(slot)

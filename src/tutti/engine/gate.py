@@ -1,6 +1,10 @@
 """May the gang be placed at all? What must hold before anybody looks for seats."""
 
+from typing import cast
+
+from .cache import UNKNOWN
 from .desk import Desk, wait
+from .explain import never_fits
 from .model import Job, Kind, State, Token
 from .plan import Reason
 from .validate import faults
@@ -8,14 +12,27 @@ from .validate import faults
 
 def gate(desk: Desk, job: Job) -> Reason | None:
     """The first thing that keeps the gang out of the running, or None."""
-    gang, life = job.gang, job.life
-    if wrong := desk.cache.once(desk.view, job, "faults", lambda: faults(gang, desk.view)):
+    if job.life.state is State.HELD:
+        return flaw(desk, job) or wait(Token.HELD, "", "owner", kind=Kind.CHANGE)
+    return flaw(desk, job) or _queue(desk, job) or _others(job) or _time(desk, job)
+
+
+def flaw(desk: Desk, job: Job) -> Reason | None:
+    """Why the gang can never start as it is, on the nodes there are; None where nothing is wrong with it."""
+    card = desk.card(job)
+    if card.flaw is UNKNOWN:
+        card.flaw = _flaw(desk, job)
+    return cast("Reason | None", card.flaw)
+
+
+def _flaw(desk: Desk, job: Job) -> Reason | None:
+    if wrong := faults(job.gang, desk.view):
         return wait(Token.INVALID, "; ".join(wrong), "owner", kind=Kind.CHANGE)
-    if gang.unsupported:
-        return wait(Token.UNSUPPORTED, gang.unsupported, "owner", kind=Kind.CHANGE)
-    if life.state is State.HELD:
-        return wait(Token.HELD, "", "owner", kind=Kind.CHANGE)
-    return _queue(desk, job) or _others(job) or _time(desk, job)
+    if never := never_fits(desk, job):
+        return never
+    if job.gang.unsupported:
+        return wait(Token.UNSUPPORTED, job.gang.unsupported, "owner", kind=Kind.CHANGE)
+    return None
 
 
 def _queue(desk: Desk, job: Job) -> Reason | None:

@@ -80,6 +80,8 @@ def _keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) ->
 def candidates(desk: Desk, job: Job) -> list[Victim]:
     """Every gang that may be asked to give something up for this one, cheapest first."""
     found: list[Victim] = []
+    if not _has_rights(desk, job):
+        return found
     under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.has_guarantees else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
@@ -90,6 +92,14 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
         if _may_take_all(desk, job, other, under):
             found.append(Victim(slot, other, (), loss(desk, other)))
     return sorted(found, key=lambda v: (not v.is_surplus, v.cost, v.job.gang.name))
+
+
+def _has_rights(desk: Desk, job: Job) -> bool:
+    """Whether anybody could possibly be asked: surplus somewhere, lower priority in the queue, or a guarantee."""
+    rules = desk.policy.reclaim
+    use = desk.view.use.get(job.gang.queue)
+    lower = rules.priority and use is not None and min(use.priorities, default=job.gang.priority) < job.gang.priority
+    return lower or (rules.surplus and bool(desk.view.watched)) or (rules.quota and desk.has_guarantees)
 
 
 def _is_settled(desk: Desk, job: Job) -> bool:
@@ -234,7 +244,7 @@ def would_sit(desk: Desk, job: Job, victims: list[Victim]) -> Sitting | None:
 def _leave(desk: Desk, victim: Victim, start: int) -> list[int]:
     """Take a victim's members (those it gives up) off their nodes from a moment until it would have ended."""
     end = max(desk.end_of(victim.slot), start + 1)
-    needs = desk.cache.needs(desk.view, victim.job)
+    needs = desk.needs(victim.job)
     receipts = []
     for role, held in enumerate(victim.job.life.seats):
         given_up = beyond(held, victim.keeps[role]) if victim.keeps else held

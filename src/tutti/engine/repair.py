@@ -21,7 +21,7 @@ def mend(desk: Desk) -> None:
 
 
 def _broken(desk: Desk) -> list[Job]:
-    jobs = (desk.view.held(slot) for slot in desk.view.seated)
+    jobs = (desk.view.held(slot) for slot in desk.view.watched)
     broken = [job for job in jobs if job.life.state is State.DEGRADED and not _is_only_loose(job)]
     return sorted(broken, key=lambda job: (-job.gang.priority, job.life.since, job.gang.name))
 
@@ -103,7 +103,7 @@ def _new_places(
     members -= sum(count for _, count in places)
     if not members:
         return places
-    need = desk.cache.needs(desk.view, job)[role][seats[role].shape]
+    need = desk.needs(job)[role][seats[role].shape]
     for inside in _near_first(desk, job, need, seats[role]):
         found = _find(desk, job, need, members, inside)
         if found is not None:

@@ -11,7 +11,7 @@ from .whole import Sitting, allowed, moments, shapes_of, sit_at, sit_with
 
 def hold_targets(desk: Desk) -> None:
     """Seats that running gangs were asked to change to belong to them until they answer."""
-    for slot in desk.view.seated:
+    for slot in desk.view.watched:
         job = desk.view.held(slot)
         if not job.life.target:
             continue
@@ -19,7 +19,7 @@ def hold_targets(desk: Desk) -> None:
         if job.life.target_by <= desk.now:
             continue
         end = max(desk.end_of(slot), desk.now + 1)
-        needs = desk.cache.needs(desk.view, job)
+        needs = desk.needs(job)
         for role, held in enumerate(job.life.target):
             more = beyond(held, job.life.seats[role])
             if more.nodes:
@@ -60,7 +60,7 @@ def _hold(desk: Desk, job: Job, pledge: Pledge) -> None:
     ready = pledged_from(desk, pledge)
     length = desk.length(job, pledge.seats)
     end = NEVER if length >= NEVER else ready + length
-    needs = desk.cache.needs(desk.view, job)
+    needs = desk.needs(job)
     receipts = []
     for role, held in enumerate(pledge.seats):
         if held.nodes:
@@ -145,17 +145,18 @@ def _withdraw(desk: Desk, job: Job) -> bool:
 def earliest(desk: Desk, job: Job) -> Sitting | None:
     """The first moment at which the whole gang can sit for its whole stay."""
     best: Sitting | None = None
+    card = desk.card(job)
     for needs in shapes_of(desk, job):
         if any(need.missing for need in needs):
             continue
-        for moment in moments(desk, job, needs, desk.not_before(job, needs)):
+        for moment in moments(desk, job, needs, desk.not_before(card)):
             if best is not None and moment >= best.start:
                 break
             if not desk.spend(job):
                 return best
             found = sit_with(desk, job, needs, moment)
             if found is not None:
-                desk.note_earliest(job, needs, moment)
+                desk.note_earliest(card, moment)
                 best = found
                 break
     return best

@@ -56,7 +56,7 @@ def grow(desk: Desk) -> None:
 
 def _running(desk: Desk) -> list[Job]:
     """Gangs that may change now: running, not asked to change already, not touched by this plan."""
-    jobs = (desk.view.held(slot) for slot in desk.view.seated)
+    jobs = (desk.view.held(slot) for slot in desk.view.watched)
     return [
         job
         for job in jobs
@@ -68,7 +68,7 @@ def _running(desk: Desk) -> list[Job]:
 
 def _needs(desk: Desk, job: Job) -> list[Need]:
     """The needs of a running gang on the shapes it runs on."""
-    return [needs[held.shape] for needs, held in zip(desk.cache.needs(desk.view, job), job.life.seats, strict=True)]
+    return [needs[held.shape] for needs, held in zip(desk.needs(job), job.life.seats, strict=True)]
 
 
 def _done(job: Job, role: int) -> int:
@@ -109,7 +109,6 @@ def _more(
     if seating is None or desk.shares.blocked(job, *_added(desk, need, seating)):
         return seats
     desk.profile.take(desk.now, end, seating.positions, seating.counts, need.ask)
-    desk.failed.clear()
     total, floor = _added(desk, need, seating)
     desk.shares.take(job.gang.queue, job.gang.user, total, floor)
     nodes = desk.view.by_line[seating.positions].tolist()

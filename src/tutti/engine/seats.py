@@ -44,19 +44,26 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def renumbered(job: Job, number: dict[int, int]) -> Job:
-    def moved(seats: tuple[Seats, ...]) -> tuple[Seats, ...]:
+    """The same job with its nodes numbered anew; where a node is gone, what was lost there is nowhere."""
+
+    def moved(seats: tuple[Seats, ...], *, keep: bool = False) -> tuple[Seats, ...]:
         return tuple(
-            seats_of([(number[n], count) for n, count in zip(s.nodes, s.counts, strict=False) if n in number], s.shape)
+            seats_of(
+                [(number.get(n, -1), c) for n, c in zip(s.nodes, s.counts, strict=False) if keep or n in number],
+                s.shape,
+            )
             for s in seats
         )
 
     life = job.life
     promise = msgspec.structs.replace(life.promise, seats=moved(life.promise.seats)) if life.promise else None
     pledge = msgspec.structs.replace(life.pledge, seats=moved(life.pledge.seats)) if life.pledge else None
-    life = msgspec.structs.replace(
-        life, seats=moved(life.seats), lost=moved(life.lost), promise=promise, pledge=pledge, version=0
+    seats, target = moved(life.seats), moved(life.target)
+    lost = moved(life.lost, keep=True)
+    return Job(
+        job.gang,
+        msgspec.structs.replace(life, seats=seats, lost=lost, target=target, promise=promise, pledge=pledge, version=0),
     )
-    return Job(job.gang, life)
 
 
 def beyond(held: Seats, kept: Seats) -> Seats:

@@ -4,7 +4,7 @@ import numpy as np
 
 from .desk import Desk
 from .estimate import leading_role
-from .model import Coupling, Job
+from .model import Cap, Coupling, Job
 from .pack import Bin, OutOfBudget, Packed, Want, pack
 from .place import Need, Outlook, Seating
 from .profile import Bools
@@ -103,7 +103,8 @@ class Stay:
         ask = [0] * len(self.desk.view.resources)
         for resource, amount in need.ask:
             ask[resource] = amount
-        return Want(size, tuple(ask), role.within, role.segment, role.caps, self._is_bound(at))
+        caps = role.caps + tuple(Cap(near.level, 1) for near in role.repels if near.mark in role.marks)
+        return Want(size, tuple(ask), role.within, role.segment, caps, self._is_bound(at))
 
     def _bins(self) -> tuple[list[int], list[Bin]]:
         profile, topology = self.desk.profile, self.desk.view.topology

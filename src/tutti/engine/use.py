@@ -24,13 +24,15 @@ def held(resources: dict[str, int], gang: Gang, seats: Sequence[Seats]) -> tuple
 class QueueUse:
     """What one queue holds now, and what it has held."""
 
-    __slots__ = ("at", "floor", "past", "total", "users")
+    __slots__ = ("at", "floor", "past", "priorities", "total", "users")
 
     def __init__(self, resources: int, at: int = 0) -> None:
         self.total = [0] * resources
         self.floor = [0] * resources
         """The part that counts in quota: members up to each gang's minimum."""
         self.users: dict[str, list[int]] = {}
+        self.priorities: dict[int, int] = {}
+        """How many seated gangs the queue has of each priority."""
         self.past = [0] * resources
         """Amount x seconds, decayed."""
         self.at = at
@@ -39,6 +41,7 @@ class QueueUse:
         """An independent copy."""
         twin = QueueUse(0, self.at)
         twin.total, twin.floor, twin.past = self.total.copy(), self.floor.copy(), self.past.copy()
+        twin.priorities = self.priorities.copy()
         twin.users = {user: held.copy() for user, held in self.users.items()}
         return twin
 
@@ -58,8 +61,11 @@ class QueueUse:
             self.past[r] = past + held * elapsed // SECOND
         self.at = now
 
-    def add(self, user: str, total: Sequence[int], floor: Sequence[int], sign: int) -> None:
-        """Book seats taken (1) or given back (-1)."""
+    def add(self, user: str, priority: int, total: Sequence[int], floor: Sequence[int], sign: int) -> None:
+        """Book seats taken (1) or given back (-1) by one gang."""
+        self.priorities[priority] = self.priorities.get(priority, 0) + sign
+        if not self.priorities[priority]:
+            del self.priorities[priority]
         mine = self.users.get(user)
         if mine is None:
             mine = self.users[user] = [0] * len(self.total)

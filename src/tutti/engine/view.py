@@ -56,6 +56,7 @@ class View:
         "units",
         "use",
         "versions",
+        "watched",
         "windows",
     )
 
@@ -90,6 +91,7 @@ class View:
         self.queued: dict[int, None] = world.queued
         self.seated: dict[int, None] = world.seated
         self.leaving: dict[int, None] = world.leaving
+        self.watched: dict[int, None] = world.watched
         self.ends: NDArray[np.int64] = frozen(world.ends)
         self.begun: NDArray[np.int64] = frozen(world.begun)
         self.queues: dict[str, Queue] = world.queues

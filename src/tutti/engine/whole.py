@@ -53,7 +53,7 @@ def sit_at(desk: Desk, job: Job, start: int, least: bool = False) -> Sitting | N
 
 def shapes_of(desk: Desk, job: Job) -> Iterator[tuple[Need, ...]]:
     """Every combination of shapes, the most liked first."""
-    roles = desk.cache.needs(desk.view, job)
+    roles = desk.needs(job)
     if len(roles) == 1:
         yield from ((need,) for need in roles[0])
         return
