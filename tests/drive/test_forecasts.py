@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.clusters import drawn, gang, lasting, seat, submit
 from tutti.drive.calibration import ForecastBook
-from tutti.drive.forecasts import Budget, Errors, Forecast, Forecaster
+from tutti.drive.estimates import Errors
+from tutti.drive.forecasts import Budget, Forecast, Forecaster
 from tutti.engine import events as ev
 from tutti.engine.model import DAY, HOUR, MINUTE, NEVER, SECOND, Estimate, Progress, Source
 from tutti.engine.presets import PRESETS

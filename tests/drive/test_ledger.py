@@ -1,15 +1,19 @@
 """The ledger closes: what was spent is what was installed, at every moment and in every history."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 from hypothesis import given
 
 from tests.clusters import drawn, gang, seats
 from tests.drive import histories
 from tutti.drive.account import Counting, Spent
-from tutti.drive.ledger import Ledger
+from tutti.drive.ledger import Ledger, LedgerState
 from tutti.engine import events as ev
 from tutti.engine.model import MINUTE, SECOND, NodeState, Pledge, Progress, Promise, State, Token
 from tutti.engine.plan import Reason
+from tutti.engine.world import World
 
 
 class Book:
@@ -241,3 +245,20 @@ def test_sheets_of_queues_and_gangs_add_up():
     assert report.gangs == {"a": {"useful-kept": 10 * SECOND}, "b": {"useful-kept": 40 * SECOND}}
     assert report.queues == {"x": {"useful-kept": 10 * SECOND}, "y": {"useful-kept": 40 * SECOND}}
     assert report.goodput_ppm == 625_000
+
+
+def test_a_stored_ledger_goes_on_where_it_stopped():
+    book = Book("8").run(gang("a", 4), "n0*4").enter(told("a", 10, 10))
+    stored = msgspec.json.encode(book.ledger.state())
+    again = Ledger()
+    again.restore(msgspec.json.decode(stored, type=LedgerState))
+    again.open(World.load(book.world.listing()), 15 * SECOND)
+    again.through(book.world, told("a", 20, 20))
+    report = again.report(book.world, 20 * SECOND)
+    assert report.total["useful-kept"] == 80 * SECOND
+    assert sum(report.total.values()) == report.installed == 160 * SECOND
+
+
+def test_the_reference_page_names_every_category():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "ledger.md").read_text()
+    assert [what for what in Spent if f"`{what.value}`" not in page] == []

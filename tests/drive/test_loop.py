@@ -375,6 +375,15 @@ def test_gangs_that_wait_get_an_estimate_when_one_like_them_ends():
     assert (estimate.p50, estimate.source) == (600 * SECOND, Source.HISTORY)
 
 
+def test_a_plan_that_wants_to_be_asked_again_at_once_waits_a_moment():
+    def restless(view, now, policy, cache=None):
+        return Plan(view.number, now, wake_at=now)
+
+    box = Box(decide=restless)
+    box.step(ev.Submitted(0, gang("a")))
+    assert box.driver.wake_at == 1
+
+
 def test_watchers_see_every_event_in_order():
     seen = []
     box = Box("4", watch=[lambda event, touched: seen.append(type(event).__name__)])

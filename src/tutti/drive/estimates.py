@@ -12,10 +12,13 @@ from typing import TypeAlias
 import msgspec
 
 from tutti.engine.estimate import sizes
-from tutti.engine.model import NEVER, Data, Estimate, Gang, Source
+from tutti.engine.model import NEVER, SECOND, Data, Estimate, Gang, Source
 
 KEEP_RUNS = 20
 KEEP_KEYS = 20_000
+KEEP_ERRORS = 500
+ENOUGH_ERRORS = 20
+"""Past errors of one kind of estimate from which they are drawn instead of assumed."""
 ENOUGH = 5
 """Runs from which a quantile means something; with fewer, the longest run is doubled."""
 
@@ -30,6 +33,40 @@ def stem(gang: Gang) -> str:
     return STEM.sub("", gang.name) or gang.name
 
 
+class Errors:
+    """How wrong estimates were: run time over estimate, in thousandths, by source."""
+
+    def __init__(self) -> None:
+        self._ratios: dict[Source, list[int]] = {}
+
+    def learn(self, estimate: Estimate, ran: int) -> None:
+        """A gang with this estimate ran so long."""
+        guess = estimate.at(50)
+        if 0 < guess < NEVER and ran > 0:
+            ratios = self._ratios.setdefault(estimate.source, [])
+            ratios.append(min(ran * 1000 // guess, 1_000_000))
+            del ratios[:-KEEP_ERRORS]
+
+    def lengths(self, estimate: Estimate) -> list[int]:
+        """Run times a gang with this estimate would have had with each error of the past; few errors are none."""
+        ratios = self._ratios.get(estimate.source, [])
+        guess = estimate.at(50)
+        if len(ratios) < ENOUGH_ERRORS or guess >= NEVER:
+            return []
+        return [max(min(guess * ratio // 1000, estimate.limit), SECOND) for ratio in ratios]
+
+    def dump(self) -> dict[str, list[int]]:
+        """As plain data."""
+        return {source.value: list(ratios) for source, ratios in sorted(self._ratios.items())}
+
+    @classmethod
+    def recalled(cls, data: dict[str, list[int]]) -> "Errors":
+        """From stored data."""
+        errors = cls()
+        errors._ratios = {Source(source): list(ratios) for source, ratios in data.items()}
+        return errors
+
+
 class Runs(Data, frozen=True):
     """The last runs under one key, oldest first, in microseconds at the wanted size."""
 
@@ -41,6 +78,7 @@ class Memory(Data, frozen=True):
     """A history as plain data, to be stored."""
 
     runs: tuple[Runs, ...] = ()
+    errors: dict[str, list[int]] = {}
 
 
 class History:
@@ -48,12 +86,15 @@ class History:
 
     def __init__(self, command: Callable[[Gang], str] = stem) -> None:
         self._command = command
+        self.errors = Errors()
+        """How wrong estimates were; forecasts draw from it."""
         self._runs: dict[Key, tuple[int, ...]] = {}
 
     def learn(self, gang: Gang, ran: int) -> bool:
         """Take in a run. True while little is known of this kind, so that those who wait deserve a new estimate."""
         if ran <= 0:
             return False
+        self.errors.learn(gang.estimate, ran)
         keys = self.keys(gang)
         for key in keys:
             before = self._runs.pop(key, ())
@@ -89,12 +130,13 @@ class History:
 
     def memory(self) -> Memory:
         """All of it as plain data; `recalled` gives the same estimates again."""
-        return Memory(tuple(Runs(key, lengths) for key, lengths in self._runs.items()))
+        return Memory(tuple(Runs(key, lengths) for key, lengths in self._runs.items()), self.errors.dump())
 
     @classmethod
     def recalled(cls, memory: Memory, command: Callable[[Gang], str] = stem) -> "History":
         """A history from stored data."""
         history = cls(command)
+        history.errors = Errors.recalled(memory.errors)
         history._runs = {runs.key: runs.lengths for runs in memory.runs}
         return history
 

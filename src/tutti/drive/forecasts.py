@@ -14,10 +14,9 @@ from tutti.engine.model import DAY, NEVER, SECOND, Data, Estimate, Job, Source
 from tutti.engine.policy import Policy
 from tutti.engine.view import View
 
+from .estimates import Errors
+
 RANGE = (5, 10, 50, 90, 95)
-ENOUGH = 20
-"""Past errors of one kind of estimate from which they are drawn instead of assumed."""
-KEEP_ERRORS = 500
 
 
 class Budget(Data, frozen=True):
@@ -52,40 +51,6 @@ class Forecast(Data, frozen=True):
     def is_promise(self) -> bool:
         """Whether there is a number at all."""
         return self.p50 < NEVER
-
-
-class Errors:
-    """How wrong estimates were: run time over estimate, in thousandths, by source."""
-
-    def __init__(self) -> None:
-        self._ratios: dict[Source, list[int]] = {}
-
-    def learn(self, estimate: Estimate, ran: int) -> None:
-        """A gang with this estimate ran so long."""
-        guess = estimate.at(50)
-        if 0 < guess < NEVER and ran > 0:
-            ratios = self._ratios.setdefault(estimate.source, [])
-            ratios.append(min(ran * 1000 // guess, 1_000_000))
-            del ratios[:-KEEP_ERRORS]
-
-    def lengths(self, estimate: Estimate) -> list[int]:
-        """Run times a gang with this estimate would have had with each error of the past; few errors are none."""
-        ratios = self._ratios.get(estimate.source, [])
-        guess = estimate.at(50)
-        if len(ratios) < ENOUGH or guess >= NEVER:
-            return []
-        return [max(min(guess * ratio // 1000, estimate.limit), SECOND) for ratio in ratios]
-
-    def dump(self) -> dict[str, list[int]]:
-        """As plain data."""
-        return {source.value: list(ratios) for source, ratios in sorted(self._ratios.items())}
-
-    @classmethod
-    def recalled(cls, data: dict[str, list[int]]) -> "Errors":
-        """From stored data."""
-        errors = cls()
-        errors._ratios = {Source(source): list(ratios) for source, ratios in data.items()}
-        return errors
 
 
 class Forecaster:

@@ -55,6 +55,19 @@ class Report(Data, frozen=True):
     """The same, leaving out the time nobody knows anything of."""
 
 
+class LedgerState(msgspec.Struct, frozen=True):
+    """A ledger as it is stored, to go on with after a restart."""
+
+    resource: str
+    since: int
+    at: int
+    installed: int
+    idle: dict[Spent, int]
+    accounts: tuple[Account, ...]
+    closed: dict[str, dict[Spent, int]]
+    recent: dict[str, Sheet]
+
+
 class Kept(msgspec.Struct):
     """Devices kept on nodes by a gang's promise and pledge."""
 
@@ -156,6 +169,20 @@ class Ledger:
         for amounts in queues.values():
             _add_all(total, amounts)
         return self._reported(total, queues, gangs)
+
+    def state(self) -> LedgerState:
+        """Everything booked so far, as plain data."""
+        accounts = tuple(self.accounts.values())
+        return LedgerState(
+            self.resource, self.since, self.at, self.installed, self.idle, accounts, self.closed, self.recent
+        )
+
+    def restore(self, state: LedgerState) -> None:
+        """Go on from a stored state. The time in between is booked by the world that is opened next."""
+        self.resource, self.since, self.at, self.installed = state.resource, state.since, state.at, state.installed
+        self.idle, self.closed, self.recent = state.idle, state.closed, state.recent
+        self.accounts = {account.name: account for account in state.accounts}
+        self._held = sum(account.devices for account in state.accounts)
 
     def _reported(
         self, total: dict[Spent, int], queues: dict[str, dict[Spent, int]], gangs: dict[str, Sheet]

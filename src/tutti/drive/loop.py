@@ -231,7 +231,7 @@ class Driver:
             self._wake = now + self.policy.repair.back_off
             return []
         self.plan = plan
-        self._wake = plan.wake_at
+        self._wake = max(plan.wake_at, now + 1)
         if self.ledger is not None:
             self.ledger.answered(self.world, plan.answers, now)
         return self._carried_out(plan, bad, now) if plan.actions else []
