@@ -206,26 +206,32 @@ def test_promises_and_pledges_are_entered_at_once_and_withdrawn():
     assert (box.life("a").promise, box.life("a").pledge) == (None, None)
 
 
-def test_a_growing_gang_holds_the_new_seats_before_the_backend_answers():
-    box = Box("4 4")
-    box.run(gang("a", 2, max=4, resizing=Resizing.LIVE), "n0*2")
-    box.driver._decide = scripted((Grow("a", seats=(seats(box.world, "n0*4"),)),))
-    assert len(box.step()) == 1
-    assert box.life("a").seats[0].members == 4
-    assert box.life("a").state is State.RUNNING
+RESIZED = [
+    pytest.param(Grow, "n0*4", id="grow"),
+    pytest.param(Shrink, "n0*1", id="shrink"),
+    pytest.param(Migrate, "n1*2", id="migrate"),
+]
 
 
-def test_a_shrinking_gang_holds_its_seats_until_the_backend_answers_and_is_asked_once():
+@pytest.mark.parametrize(("ask", "where"), RESIZED)
+def test_a_gang_asked_to_change_its_seats_has_them_as_target_until_the_backend_answers(ask, where):
     box = Box("4 4")
-    box.run(gang("a", 1, max=4, want=4, resizing=Resizing.LIVE), "n0*4")
-    smaller = (seats(box.world, "n0*2"),)
-    ask = (Shrink("a", seats=smaller),)
-    box.driver._decide = scripted(ask, ask, ask)
+    box.run(gang("a", 1, want=2, max=4, resizing=Resizing.LIVE), "n0*2")
+    wanted = (seats(box.world, where),)
+    box.driver._decide = scripted((ask("a", seats=wanted),))
     assert len(box.step()) == 1
-    assert box.life("a").seats[0].members == 4
-    assert box.step(ev.Submitted(1, gang("b")), now=1) == []
-    box.step(ev.Resized(2, "a", smaller), now=2)
-    assert box.life("a").seats[0].members == 2
+    assert (box.life("a").target, box.life("a").seats[0].members) == (wanted, 2)
+    assert box.life("a").target_by > 0
+    box.step(ev.Resized(3, "a", wanted), now=3)
+    assert (box.life("a").target, box.life("a").seats) == ((), wanted)
+
+
+def test_a_gang_that_must_be_smaller_by_a_moment_has_until_then():
+    box = Box("4 4")
+    box.run(gang("a", 1, want=2, max=4, resizing=Resizing.LIVE), "n0*2")
+    box.driver._decide = scripted((Shrink("a", seats=(seats(box.world, "n0"),), by=77 * SECOND),))
+    box.step()
+    assert box.life("a").target_by == 77 * SECOND
 
 
 def test_a_question_that_is_never_answered_may_be_asked_again():
@@ -240,15 +246,13 @@ def test_a_question_that_is_never_answered_may_be_asked_again():
     assert box.troubles() == [Trouble.OVERDUE]
 
 
-def test_a_moving_gang_holds_both_places_until_it_has_arrived():
-    box = Box("4 4")
-    box.run(gang("a", 2, resizing=Resizing.LIVE), "n0*2")
-    there = (seats(box.world, "n1*2"),)
-    box.driver._decide = scripted((Migrate("a", seats=there),))
-    box.step()
-    assert set(box.life("a").seats[0].nodes) == {0, 1}
-    box.step(ev.Resized(3, "a", there), now=3)
-    assert box.life("a").seats == there
+def test_a_waiting_gang_that_cannot_go_on_ends_at_once_and_is_remembered():
+    box = Box("4", decide=scripted((), (Fail("a"), Restart("b"))))
+    box.step(ev.Submitted(0, gang("a")), ev.Submitted(0, gang("b")))
+    [(_, action)] = box.step(ev.Submitted(1, gang("c", after=("any:a",))), now=1)
+    assert action.gang == "a"
+    assert box.driver.intake.outcomes.ended == {"a": State.FAILED}
+    assert box.troubles() == [Trouble.NOT_ENTERED]
 
 
 def test_a_start_the_backend_refuses_waits_twice_as_long_each_time():
@@ -265,28 +269,19 @@ def test_a_start_the_backend_refuses_waits_twice_as_long_each_time():
     assert box.troubles() == [Trouble.REFUSED] * 12
 
 
-def test_a_refused_growth_is_taken_back_and_not_asked_at_once_again():
+@pytest.mark.parametrize("ask", [Grow, Repair])
+def test_a_refused_change_is_taken_back_and_not_asked_again_before_its_time(ask):
     box = Box("4 4")
-    box.run(gang("a", 2, max=4, resizing=Resizing.LIVE), "n0*2")
-    more = (Grow("a", seats=(seats(box.world, "n0*4"),)),)
-    box.driver._decide = scripted(more, more, more, more)
+    box.run(gang("a", 2, max=4, resizing=Resizing.LIVE), "n0 n1")
+    if ask is Repair:
+        box.world.apply(ev.MemberLost(0, "a", 0, (1,), (1,)))
+    before = box.life("a").seats
+    box.driver._decide = scripted((ask("a", seats=(seats(box.world, "n0*2"),)),))
     [(key, action)] = box.step()
     assert box.driver.refused(key, action, Refused("not now"), 1) == []
-    assert box.life("a").seats[0].members == 2
-    assert box.step(ev.Submitted(2, gang("b")), now=2) == []
-    assert len(box.step(ev.Submitted(MINUTE, gang("c")), now=MINUTE)) == 1
-
-
-def test_a_refused_repair_loses_the_members_that_never_came():
-    box = Box("4 4")
-    box.run(gang("a", 4), "n0*2 n1*2")
-    box.world.apply(ev.MemberLost(0, "a", 0, (1,), (2,)))
-    box.driver._decide = scripted((Repair("a", seats=(seats(box.world, "n0*4"),)),))
-    [(key, action)] = box.step()
-    assert box.life("a").state is State.REPAIRING
-    box.driver.refused(key, action, Refused("no room"), 1)
-    assert box.life("a").state is State.DEGRADED
-    assert box.life("a").lost[0].members == 2
+    life = box.life("a")
+    assert (life.seats, life.target, life.target_by) == (before, before, 1 + 10 * SECOND)
+    assert bool(life.lost) == (ask is Repair)
 
 
 def test_a_refused_eviction_is_sent_again_under_its_key_until_the_gang_is_gone():

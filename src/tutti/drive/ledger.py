@@ -5,6 +5,7 @@ booked when something changes, so an event costs what it changes and not what th
 docs/explanation/goodput-ledger.md.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tutti.engine import events as ev
 from tutti.engine.estimate import pace, sizes
-from tutti.engine.model import Data, Gang, Job, Node, NodeState, Pledge, Promise, Seats, State, Token
+from tutti.engine.model import Data, Gang, Job, Life, Node, NodeState, Pledge, Promise, Seats, State, Token
 from tutti.engine.plan import Reason
 from tutti.engine.world import Touched, World
 
@@ -35,6 +36,9 @@ CANNOT_RUN = frozenset(
 )
 """Gangs that would not run whatever is free: they are no demand."""
 BY_RULE = frozenset({Token.QUOTA_REACHED, Token.QUEUE_CLOSED})
+
+NOBODY = Life()
+NOTHING = (None, None, ())
 
 Sheet = dict[str, int]
 
@@ -69,10 +73,9 @@ class LedgerState(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct):
-    """Devices kept on nodes by a gang's promise and pledge."""
+    """Devices kept on nodes for a gang: by its promise, its pledge, or because it was asked to take them."""
 
-    promise: Promise | None
-    pledge: Pledge | None
+    why: tuple[Promise | None, Pledge | None, tuple[Seats, ...]]
     nodes: dict[int, int]
 
 
@@ -320,15 +323,17 @@ class Ledger:
 
     def _keep(self, name: str, job: Job | None) -> None:
         """Know which devices a promise or pledge keeps."""
-        promise, pledge = (job.life.promise, job.life.pledge) if job else (None, None)
+        life = job.life if job else NOBODY
+        why = (life.promise, life.pledge, life.target)
         known = self._kept.get(name)
-        if (known.promise, known.pledge) == (promise, pledge) if known else not promise and not pledge:
+        if why == (known.why if known else NOTHING):
             return
         self._kept_columns = None
         self._kept.pop(name, None)
-        if job is not None and (promise or pledge):
-            given = [each.seats for each in (promise, pledge) if each is not None]
-            self._kept[name] = Kept(promise, pledge, _on_nodes(job.gang, given, self.resource))
+        if job is not None and why != NOTHING:
+            given = [each.seats for each in (life.promise, life.pledge) if each is not None]
+            asked = _more(life.seats, life.target)
+            self._kept[name] = Kept(why, _on_nodes(job.gang, [*given, asked], self.resource))
 
     # -- nodes
 
@@ -413,6 +418,21 @@ def _on_nodes(gang: Gang, given: list[tuple[Seats, ...]], resource: str) -> dict
             for node, count in zip(held.nodes, held.counts, strict=True) if each else ():
                 found[node] = found.get(node, 0) + each * count
     return found
+
+
+def _more(seats: tuple[Seats, ...], target: tuple[Seats, ...]) -> tuple[Seats, ...]:
+    """The part of the seats a gang was asked to change to that it does not hold yet."""
+    return tuple(_added(old, new) for old, new in zip(seats, target, strict=False))
+
+
+def _added(old: Seats, new: Seats) -> Seats:
+    more = Counter(dict.fromkeys(new.nodes, 0))
+    for node, count in zip(new.nodes, new.counts, strict=True):
+        more[node] += count
+    for node, count in zip(old.nodes, old.counts, strict=True):
+        more[node] -= count
+    runs = +more
+    return Seats(tuple(runs), tuple(runs.values()), new.shape)
 
 
 def _least(gang: Gang, resource: str) -> int:

@@ -13,13 +13,12 @@ import msgspec
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
-from tutti.engine.model import SECOND, Coupling, Job, Life, Listing, Resizing, Seats, State
+from tutti.engine.model import SECOND, Job, Life, Listing, Seats, State
 from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason
 from tutti.engine.policy import Policy
 from tutti.engine.view import View
 from tutti.engine.world import Touched, World
 
-from .asked import Asked
 from .backend import EVERYTHING, Capabilities, Refused
 from .estimates import History
 from .intake import Intake
@@ -35,9 +34,6 @@ SETTLE = 10 * SECOND
 """News that only refines an estimate is looked at once in so long, together."""
 SOFT = frozenset({ev.Reported, ev.Estimated, ev.Running, ev.TurnTaken, ev.Promised, ev.Pledged})
 """Events that never make a gang start by themselves."""
-LASTING = (*RESIZES, *ENDS)
-"""Actions whose effect takes its time."""
-CALM = frozenset({State.STARTING, State.RUNNING})
 
 
 class Decide(Protocol):
@@ -79,7 +75,6 @@ class Driver:
         self.world = world or World(policy.order.half_life)
         self.intake = Intake(can, history)
         self.ledger = ledger
-        self.asked = Asked()
         self.counts: Counter[Trouble] = Counter()
         self.plan = Plan(view=-1, at=0)
         """The latest plan; its answers stand until the next."""
@@ -91,7 +86,6 @@ class Driver:
         self._cache = Cache()
         self._wake = 0
         self._looked = 0
-        self._restless: dict[int, None] = {}
         self._again: list[tuple[int, str, AnyAction]] = []
         self._read_world(0)
 
@@ -122,15 +116,12 @@ class Driver:
     def refused(self, key: str, action: AnyAction, refusal: Refused, now: int) -> list[Keyed]:
         """The backend would not begin an action: what was entered for it is taken back."""
         self._say(Trouble.REFUSED, now, refusal.why, action.gang, key)
-        before = self.asked.before(action.gang)
-        due = [self._take(event, now) for event in undone(action, refusal, before, now)]
         later = max(refusal.not_before, now + self.policy.repair.back_off)
-        if isinstance(action, RESIZES):
-            if (slot := self.world.slots.get(action.gang, -1)) >= 0:
-                self.asked.refused(action, self.world.job_in(slot).life, later)
-        elif isinstance(action, ENDS):
+        slot = self.world.slots.get(action.gang, -1)
+        entry = undone(action, refusal, self.world.job_in(slot).life, now, later) if slot >= 0 else None
+        if isinstance(action, ENDS):
             self._again.append((later, key, action))
-        return self._act(now) if any(due) else []
+        return self._act(now) if entry is not None and self._take(entry, now) else []
 
     def resync(self, listing: Listing, now: int) -> None:
         """Replace what is known by a full listing. Promises, pledges and estimates it does not know are kept."""
@@ -175,7 +166,6 @@ class Driver:
         if like is not None:
             for news in self.intake.better(like.gang, self.world, event.at):
                 self._enter(news)
-        self.asked.heard(event)
         return self._matters(event, touched, now)
 
     def _learnt(self, event: ev.Ended) -> Job | None:
@@ -185,39 +175,23 @@ class Driver:
     def _enter(self, event: ev.Event) -> Touched:
         ledger = self.ledger
         touched = self.world.apply(event) if ledger is None else ledger.through(self.world, event)
-        if touched.slot >= 0 and not touched.note:
-            self._note_restless(touched.slot)
         for watch in self._watch:
             watch(event, touched)
         return touched
 
     def _matters(self, event: ev.Event, touched: Touched, now: int) -> bool:
-        if touched.nodes:
-            self._read_restless()
-            return True
         world = self.world
-        if not world.queued and not self._restless and not world.draining:
+        if touched.nodes:
+            return True
+        if not world.queued and not world.watched and not world.leaving and not world.draining:
+            # Nobody waits, and nobody who runs is broken, leaving or of a changeable size.
             return False
         if type(event) in SOFT:
             self._wake = min(self._wake, max(self._looked + SETTLE, now))
             return False
         return True
 
-    def _note_restless(self, slot: int) -> None:
-        """Keep the list of gangs that may want something although nobody waits: broken, elastic or loose ones."""
-        job = self.world.jobs[slot]
-        if job is not None and slot in self.world.seated and is_restless(job):
-            self._restless[slot] = None
-        else:
-            self._restless.pop(slot, None)
-
-    def _read_restless(self) -> None:
-        for slot in self.world.seated:
-            self._note_restless(slot)
-
     def _read_world(self, now: int) -> None:
-        self._restless = {}
-        self._read_restless()
         if self.ledger is not None:
             self.ledger.open(self.world, max(now, self.world.at))
 
@@ -287,24 +261,18 @@ class Driver:
             self._say(Trouble.NOT_ENTERED, now, f"no gang named {action.gang!r}", action.gang, key)
             return False
         life = self.world.job_in(slot).life
-        lasting = isinstance(action, LASTING)
-        if lasting and self._is_asked(action, life, key, now):
-            return False
-        entry = outcome(action, life, now, decided)
-        if entry is not None and (note := self._enter(entry).note):
+        self._note_overdue(life, action, key, now)
+        entry = outcome(action, life, now, decided, now + self.policy.repair.hold_up_to)
+        if isinstance(entry, ev.Ended):
+            self.intake.ended(entry, self.world)
+        note = self._enter(entry).note if entry is not None else f"{kind(action)} means nothing to a gang that waits"
+        if note:
             self._say(Trouble.NOT_ENTERED, now, note, action.gang, key)
-            return False
-        if lasting:
-            patience = now + self.policy.repair.hold_up_to
-            self.asked.ask(action, life.seats, self.world.job_in(slot).life, patience)
-        return True
+        return not note
 
-    def _is_asked(self, action: AnyAction, life: Life, key: str, now: int) -> bool:
-        if self.asked.stands(action, life, now):
-            return True
-        if self.asked.is_overdue(action.gang, now):
-            self._say(Trouble.OVERDUE, now, f"{self.asked.word(action.gang)} was never answered", action.gang, key)
-        return False
+    def _note_overdue(self, life: Life, action: AnyAction, key: str, now: int) -> None:
+        if life.target and life.target_by <= now and life.target != life.seats and isinstance(action, RESIZES):
+            self._say(Trouble.OVERDUE, now, "it was asked to change its seats and never answered", action.gang, key)
 
     def _stale(self, plan: Plan, now: int) -> set[int]:
         """Positions of actions whose gang, or a node they use, has changed since the plan was made."""
@@ -337,13 +305,6 @@ class Driver:
     def _say(self, trouble: Trouble, now: int, sentence: str, gang: str = "", key: str = "", rule: str = "") -> None:
         self.counts[trouble] += 1
         self._tell(Notice(trouble, now, sentence, gang, key, rule))
-
-
-def is_restless(job: Job) -> bool:
-    """Whether a gang that has seats may want a decision although nobody waits."""
-    if job.life.state not in CALM or job.gang.resizing is not Resizing.NONE:
-        return True
-    return any(role.coupling is Coupling.LOOSE for role in job.gang.roles)
 
 
 def engine_decide() -> Decide:

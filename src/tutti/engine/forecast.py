@@ -122,6 +122,9 @@ class Future:
         if life.state is State.STARTING:
             self._enter(ev.Running(self.now, name))
             life = self.job(self.world.slots[name]).life
+        if life.target and life.target_by > self.now:
+            self._enter(ev.Resized(self.now, name, life.target))
+            self._enter(ev.Running(self.now, name))
         if life.state is State.DRAINING:
             self._leave(name, min(life.leave_by, self.now + self.policy.reclaim.grace), parked=False)
         drawn = self.draws.get(name)

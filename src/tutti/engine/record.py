@@ -193,7 +193,7 @@ def _fault(world: World, job: Job) -> str:
     if job.life.seats and (fault := world.bad_seats(job.gang, job.life.seats)):
         return fault
     promised = [given.seats for given in (job.life.promise, job.life.pledge) if given is not None]
-    return next((fault for seats in promised if (fault := _off_the_map(world, seats))), "")
+    return next((fault for seats in (*promised, job.life.target) if (fault := _off_the_map(world, seats))), "")
 
 
 def _off_the_map(world: World, seats: tuple[Seats, ...]) -> str:

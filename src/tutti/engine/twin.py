@@ -15,13 +15,13 @@ ROOM = 64
 def world_of(view: View, half_life: int = HALF_LIFE) -> World:
     """A world that looks like the view; what happens to it happens nowhere else."""
     world = World(half_life)
-    world.version, world.at, world.ground = view.number, view.at, view.ground
+    world.version, world.at = view.number, view.at
+    world.ground, world.faulty = view.ground, view.faulty
     world.resources, world.units = view.resources.copy(), view.units.copy()
     world.most, world.total = view.most.copy(), view.total.copy()
     world.topology, world.classes = _topology(view.topology), _classes(view)
     world.nodes, world.node_index = view.nodes.copy(), view.node_index.copy()
     world.versions, world.ends, world.begun = view.versions.copy(), view.ends.copy(), view.begun.copy()
-    world.faulty = sum(1 for node in view.nodes if node is not None and node.faults)
     world.queues, world.windows, world.draining = view.queues.copy(), view.windows.copy(), view.draining.copy()
     world.use = {name: use.copy() for name, use in view.use.items()}
     world.domains = view.domains.copy()
@@ -34,7 +34,8 @@ def _copy_jobs(world: World, view: View) -> None:
     world.jobs = view.jobs.copy()
     world.slots = {job.gang.name: slot for slot, job in enumerate(view.jobs) if job is not None}
     world.spare_slots = [slot for slot, job in enumerate(view.jobs) if job is None]
-    world.queued, world.seated, world.leaving = view.queued.copy(), view.seated.copy(), view.leaving.copy()
+    world.queued, world.seated = view.queued.copy(), view.seated.copy()
+    world.leaving, world.watched = view.leaving.copy(), view.watched.copy()
 
 
 def _classes(view: View) -> Classes:
