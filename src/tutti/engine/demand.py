@@ -116,7 +116,10 @@ def _can_run(job: Job) -> bool:
 
 
 def _within(amounts: dict[str, int], cluster: dict[str, int]) -> bool:
-    return all(0 <= amount <= cluster.get(name, 0) for name, amount in amounts.items())
+    for name, amount in amounts.items():  # noqa: SIM110 (half the time of a generator, once for each gang)
+        if not 0 <= amount <= cluster.get(name, 0):
+            return False
+    return True
 
 
 def _fits(job: Job, cluster: dict[str, int]) -> bool:

@@ -3,6 +3,9 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import repeat
+from operator import itemgetter
+from typing import cast
 
 from .demand import Demand, wanted
 from .estimate import run_time, sizes
@@ -11,9 +14,8 @@ from .policy import Order, Policy, Term
 from .quota import Shares, slice_end
 from .view import View
 
-Key = tuple[int | str, ...]
-Entry = tuple[Key, int]
-"""Key and slot: entries of a line compare in the order of their turns."""
+Entry = tuple[int | str, ...]
+"""A place in a line: a number for each term, then the name, then the slot. The smallest is first."""
 
 MOVING = frozenset({Term.DOWNTIME, Term.WFP3, Term.UNI})
 """Terms whose order may change while nothing happens."""
@@ -151,18 +153,21 @@ _TERMS: dict[Term, Callable[[Gauge, list[Job]], list[int]]] = {
 }
 
 
-def keys(gauge: Gauge, terms: Sequence[Term], jobs: list[Job]) -> list[Key]:
-    """What gangs are sorted by, smallest first: a number for each term, then the name."""
+def entries(gauge: Gauge, terms: Sequence[Term], slots: Sequence[int], jobs: list[Job]) -> list[Entry]:
+    """What gangs are sorted by, one entry each."""
     columns = [_TERMS[term](gauge, jobs) for term in terms]
-    return list(zip(*columns, [job.gang.name for job in jobs], strict=True))
+    return list(zip(*columns, [job.gang.name for job in jobs], slots, strict=True))
+
+
+_slot = cast("Callable[[Entry], int]", itemgetter(-1))
 
 
 def in_line(view: View, slots: Iterable[int], now: int, policy: Policy, terms: Sequence[Term] = ()) -> list[int]:
     """These gangs in the order of the terms (the policy's own where none are given), queues left aside."""
     chosen = list(slots)
     by = terms or policy.order.terms
-    ranked = keys(Gauge(view, now, policy, by), by, [view.held(slot) for slot in chosen])
-    return [slot for _, slot in sorted(zip(ranked, chosen, strict=True))]
+    ranked = sorted(entries(Gauge(view, now, policy, by), by, chosen, [view.held(slot) for slot in chosen]))
+    return [_slot(entry) for entry in ranked]
 
 
 class Standing:
@@ -176,7 +181,7 @@ class Standing:
         """Kept here for `Shares`, which wants to know it between decisions too."""
         self.lines: dict[str, list[Entry]] = {}
         self._jobs: dict[int, Job] = {}
-        self._places: dict[int, tuple[str, Key]] = {}
+        self._places: dict[int, tuple[str, Entry]] = {}
         self._basis: tuple[object, ...] = ()
 
     def update(self, view: View, now: int, policy: Policy) -> None:
@@ -193,35 +198,31 @@ class Standing:
             for slot in known.keys() - view.queued.keys():
                 self._leave(slot)
         if changed:
-            self._enter(gauge, order, {slot: view.held(slot) for slot in changed})
+            self._enter(gauge, order, changed, [view.held(slot) for slot in changed])
 
     def place(self, slot: int) -> tuple[int, int]:
         """Where the gang stands in its line, from 1, and how many stand there; 0 when it is on hold or not waiting."""
         if slot not in self._places:
             return 0, 0
-        name, key = self._places[slot]
+        name, entry = self._places[slot]
         line = self.lines[name]
-        return bisect_left(line, (key, slot)) + 1, len(line)
+        return bisect_left(line, entry) + 1, len(line)
 
-    def _enter(self, gauge: Gauge, order: Order, jobs: dict[int, Job]) -> None:
-        for slot in jobs:
+    def _enter(self, gauge: Gauge, order: Order, slots: list[int], jobs: list[Job]) -> None:
+        for slot in self._jobs.keys() & slots:
             self._leave(slot)
-        self._jobs |= jobs
-        waiting = {slot: job for slot, job in jobs.items() if job.life.state is not State.HELD}
-        arrivals: dict[str, list[Entry]] = {}
-        for (slot, job), key in zip(waiting.items(), keys(gauge, order.terms, list(waiting.values())), strict=True):
-            name = job.gang.queue if order.fair_share else ""
-            self._places[slot] = name, key
-            arrivals.setdefault(name, []).append((key, slot))
-        for name, entries in arrivals.items():
-            _merge(self.lines.setdefault(name, []), entries)
+        self._jobs.update(zip(slots, jobs, strict=True))
+        for name, (here, waiting) in _lines(order, slots, jobs).items():
+            arrived = entries(gauge, order.terms, here, waiting)
+            self._places.update(zip(here, zip(repeat(name), arrived), strict=True))
+            _merge(self.lines.setdefault(name, []), arrived)
 
     def _leave(self, slot: int) -> None:
         self._jobs.pop(slot, None)
         if slot in self._places:
-            name, key = self._places.pop(slot)
+            name, entry = self._places.pop(slot)
             line = self.lines[name]
-            del line[bisect_left(line, (key, slot))]
+            del line[bisect_left(line, entry)]
             if not line:
                 del self.lines[name]
 
@@ -233,12 +234,26 @@ def _basis(gauge: Gauge, order: Order) -> tuple[object, ...]:
     return order, gauge.percent, gauge.room, sorted(defaults), moment
 
 
-def _merge(line: list[Entry], entries: list[Entry]) -> None:
-    if len(entries) * 8 < len(line):
-        for entry in entries:
+def _lines(order: Order, slots: list[int], jobs: list[Job]) -> dict[str, tuple[list[int], list[Job]]]:
+    """Gangs that are not on hold, by the line they stand in: one for each queue, or one for all."""
+    lines: dict[str, tuple[list[int], list[Job]]] = {}
+    for slot, job in zip(slots, jobs, strict=True):
+        if job.life.state is not State.HELD:
+            name = job.gang.queue if order.fair_share else ""
+            line = lines.get(name)
+            if line is None:
+                line = lines[name] = [], []
+            line[0].append(slot)
+            line[1].append(job)
+    return lines
+
+
+def _merge(line: list[Entry], arrived: list[Entry]) -> None:
+    if len(arrived) * 8 < len(line):
+        for entry in arrived:
             insort(line, entry)
     else:
-        line += entries
+        line += arrived
         line.sort()
 
 
@@ -265,8 +280,7 @@ class Turns:
             lines = {name: line for name, line in lines.items() if name not in known}
         # Without fair share there is one line; several left over are those of unknown queues.
         for _, line in sorted(lines.items()):
-            for _, slot in line:
-                yield slot
+            yield from map(_slot, line)
 
     def _by_share(self, lines: dict[str, list[Entry]]) -> Iterator[int]:
         shares = self._shares
@@ -280,7 +294,7 @@ class Turns:
                 if entry is None:
                     del ahead[name]
                     break
-                yield entry[1]
+                yield _slot(entry)
 
 
 def position(view: View, now: int, policy: Policy, gang: str) -> tuple[int, int]:
