@@ -13,5 +13,6 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene or a trace through the engine in virtual time."),
     "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),
 }

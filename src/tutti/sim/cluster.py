@@ -1,0 +1,114 @@
+"""What the jobs run on: a shorthand like 128x8, a file, or what the trace says of its own machine."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from tutti.engine.model import Data, Listing, Node, Pool, Queue
+from tutti.errors import Misused, NotFound
+
+SHORTHAND = re.compile(r"(\d{1,7})x(\d{1,6})(?::([\w.-]+))?")
+MOST_NODES = 200_000
+
+
+class PoolFile(Data, frozen=True):
+    """Nodes that are alike, standing in racks (or other levels) of a size."""
+
+    nodes: int
+    each: int
+    kind: str = ""
+    per_domain: dict[str, int] = {}
+    """Nodes in one domain of each level, outermost first: {zone = 64, rack = 16}."""
+    capacity: dict[str, int] = {}
+    """Other resources of one node."""
+
+
+class ClusterFile(Data, frozen=True):
+    """A cluster as a file says it: pools by name, and the queues."""
+
+    pools: dict[str, PoolFile] = {}
+    queues: tuple[Queue, ...] = ()
+    resource: str = "gpu"
+
+
+def plain(nodes: int, each: int, resource: str, kind: str = "", queues: tuple[str, ...] = ("default",)) -> Listing:
+    """So many nodes of so many devices, all alike."""
+    file = ClusterFile({"default": PoolFile(nodes, each, kind)}, tuple(Queue(name) for name in queues), resource)
+    return listing(file)
+
+
+def listing(file: ClusterFile) -> Listing:
+    """The cluster as the engine takes it."""
+    pools = [Pool(name, tuple(pool.per_domain)) for name, pool in file.pools.items()]
+    many = len(file.pools) > 1
+    nodes = [
+        node for name, pool in file.pools.items() for node in _nodes(name, pool, file.resource, name if many else "n")
+    ]
+    return Listing(pools=tuple(pools), nodes=tuple(nodes), queues=file.queues or (Queue("default"),))
+
+
+def _nodes(name: str, pool: PoolFile, resource: str, prefix: str) -> list[Node]:
+    digits = len(str(pool.nodes - 1))
+    tags = (f"kind={pool.kind}",) if pool.kind else ()
+    capacity = {**pool.capacity, resource: pool.each}
+    return [
+        Node(f"{prefix}{i:0{digits}d}", capacity, name, _place(i, pool.per_domain), tags) for i in range(pool.nodes)
+    ]
+
+
+def _place(index: int, per_domain: dict[str, int]) -> tuple[str, ...]:
+    return tuple(f"{level}-{index // each}" for level, each in per_domain.items())
+
+
+def read_cluster(spec: str, resource: str) -> Listing:
+    """A cluster from a shorthand ('128x8', '16x4:h100,8x8:a100') or from a TOML file."""
+    parts = [SHORTHAND.fullmatch(part) for part in spec.split(",")]
+    if all(parts):
+        return _from_shorthand([part for part in parts if part], resource, spec)
+    path = Path(spec)
+    if not path.exists():
+        raise NotFound(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
+    return listing(read_file(path))
+
+
+def _from_shorthand(parts: list[re.Match[str]], resource: str, spec: str) -> Listing:
+    pools = {
+        f"pool{i}" if len(parts) > 1 else "default": PoolFile(int(found[1]), int(found[2]), found[3] or "")
+        for i, found in enumerate(parts)
+    }
+    _check_size(pools, spec)
+    return listing(ClusterFile(pools, (), resource))
+
+
+def _check_size(pools: dict[str, PoolFile], where: str) -> None:
+    nodes = sum(pool.nodes for pool in pools.values())
+    if not 1 <= nodes <= MOST_NODES or any(pool.each < 1 or pool.nodes < 1 for pool in pools.values()):
+        raise Misused(
+            f"a cluster has between 1 and {MOST_NODES:,} nodes with at least one device each.",
+            where=where,
+            hint="128x8 is 128 nodes of 8 devices",
+        )
+
+
+def read_file(path: Path) -> ClusterFile:
+    """A cluster from a TOML file; everything that is wrong is said with its place."""
+    try:
+        file = msgspec.convert(tomllib.loads(path.read_text()), ClusterFile)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as problem:
+        raise Misused(
+            f"{path.name} is not a cluster file: {problem}", hint="docs/reference/simulate.md has one"
+        ) from None
+    _check_size(file.pools, str(path))
+    return file
+
+
+def devices(cluster: Listing, resource: str) -> int:
+    """How many devices the cluster has in all."""
+    return sum(node.capacity.get(resource, 0) for node in cluster.nodes)
+
+
+def widest_node(cluster: Listing, resource: str) -> int:
+    """Devices of the largest node."""
+    return max((node.capacity.get(resource, 0) for node in cluster.nodes), default=0)

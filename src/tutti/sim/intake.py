@@ -1,0 +1,145 @@
+"""From rows of a trace to tasks: how wide jobs are cut into members, and what the scheduler is told of their length."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from tutti.engine.model import NEVER, SECOND, Data, Estimate, Gang, Resizing, Role, Shape, Source, Speed
+from tutti.errors import Misused
+
+from .task import PLAIN, Habits, Task
+from .traces.log import Log, Row
+
+
+class EstimateSource(StrEnum):
+    """What the scheduler is told about run times."""
+
+    DECLARED = "declared"
+    EXACT = "exact"
+    HISTORY = "history"
+    NONE = "none"
+    SCALED = "scaled"
+
+
+class Estimates(Data, frozen=True):
+    """Where estimates come from. With `scaled`, the true run time times `percent` hundredths."""
+
+    source: EstimateSource = EstimateSource.DECLARED
+    percent: int = 100
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        return f"scaled:{self.percent / 100:g}" if self.source is EstimateSource.SCALED else self.source.value
+
+    def of(self, row: Row) -> Estimate:
+        """What the scheduler is told when the job is submitted."""
+        match self.source:
+            case EstimateSource.EXACT:
+                return declared(row.run)
+            case EstimateSource.SCALED:
+                return declared(row.run * self.percent // 100)
+            case EstimateSource.NONE:
+                return Estimate()
+            case _:
+                return declared(row.limit) if row.limit else Estimate()
+
+
+def declared(limit: int) -> Estimate:
+    """A limit somebody declared; nothing ends in less than a second as far as planning goes."""
+    return Estimate(limit=max(limit, SECOND), source=Source.DECLARED)
+
+
+def read_estimates(text: str) -> Estimates:
+    """The option's value: declared, exact, history, none, or scaled:F."""
+    word, _, factor = text.partition(":")
+    try:
+        source = EstimateSource(word)
+        percent = round(float(factor) * 100) if factor else 100
+    except ValueError:
+        raise Misused(
+            f"{text!r} is no source of estimates", hint="declared, exact, history, none or scaled:2.5"
+        ) from None
+    if (source is EstimateSource.SCALED) is not bool(factor) or not 0 < percent <= 10_000_000:
+        raise Misused(f"{text!r} is no source of estimates", hint="scaled:2.5 tells 2.5 times the true run time")
+    return Estimates(source, percent)
+
+
+class Cut:
+    """How a job of some width becomes members, on nodes of `each` devices.
+
+    A job that fits on one node is one member; a wider one takes whole nodes where that comes out even, and otherwise
+    one member per device. Roles are shared by all jobs of a width.
+    """
+
+    def __init__(self, resource: str, each: int, whole_nodes: bool = True) -> None:
+        self.resource = resource
+        self.each = each
+        self.whole_nodes = whole_nodes
+        self._roles: dict[tuple[int, int, tuple[str, ...]], tuple[Role, ...]] = {}
+
+    def roles(self, width: int, most: int = 0, kinds: tuple[str, ...] = ()) -> tuple[Role, ...]:
+        """The one role of such a job."""
+        key = (width, most, kinds)
+        known = self._roles.get(key)
+        if known is None:
+            known = self._roles[key] = (self._role(width, most, kinds),)
+        return known
+
+    def _role(self, width: int, most: int, kinds: tuple[str, ...]) -> Role:
+        tags = (tuple(f"kind={kind}" for kind in kinds),) if kinds else ()
+        members, ask = (1, width) if self._fits_one(width) else self._spread(width)
+        shape = Shape({self.resource: ask}, tags)
+        if most > width:
+            return Role(min=1, want=width, max=most, shapes=(Shape({self.resource: 1}, tags),))
+        return Role(min=members, shapes=(shape,))
+
+    def _fits_one(self, width: int) -> bool:
+        return self.whole_nodes and width <= self.each
+
+    def _spread(self, width: int) -> tuple[int, int]:
+        if self.whole_nodes and self.each > 1 and width % self.each == 0:
+            return width // self.each, self.each
+        return width, 1
+
+
+class Tasks:
+    """The rows of a log as tasks for one cluster. Made one by one, so that a long log needs little memory."""
+
+    def __init__(self, log: Log, cut: Cut, estimates: Estimates, habits: Habits = PLAIN, elastic: bool = False) -> None:
+        self.log = log
+        self.cut = cut
+        self.estimates = estimates
+        self.habits = habits
+        self.elastic = elastic
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.log.rows)
+
+    def __iter__(self) -> Iterator[Task]:
+        """Each row as a task."""
+        return map(self.task, self.log.rows)
+
+    def task(self, row: Row) -> Task:
+        """One row as a task."""
+        grows = self.elastic and row.most > row.width
+        gang = Gang(
+            name=row.name,
+            roles=self.cut.roles(row.width, row.most if grows else 0, row.kinds),
+            queue=row.queue,
+            user=row.user,
+            submitted=row.at,
+            estimate=self.estimates.of(row),
+            resizing=Resizing.LIVE if grows else Resizing.NONE,
+            speed=(row.speed or Speed()) if grows else Speed(),
+        )
+        return Task(gang, row.run, self.habits, row.outcome)
+
+
+def fits(row: Row, devices: int) -> bool:
+    """Whether the cluster has enough devices for the job at all."""
+    return row.width <= devices
+
+
+def with_limit(limit: int) -> bool:
+    """Whether a declared limit says anything."""
+    return 0 < limit < NEVER

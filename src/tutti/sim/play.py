@@ -1,0 +1,85 @@
+"""Play a scene in each of its variants and say what came of it."""
+
+import msgspec
+
+from tutti.drive.account import Counting
+from tutti.drive.ledger import Ledger
+from tutti.drive.notice import Notice
+from tutti.engine.model import NEVER, Listing, State
+from tutti.views.gantt import Bar
+
+from .faults import FaultFile, drawn_up, put_on
+from .pods import POD_FIFO, PodByPod
+from .record import Record
+from .run import Simulation
+from .scenes import Scene, SceneTasks, Variant, cluster_of, policy_of
+from .task import Workload
+
+
+class Played(msgspec.Struct):
+    """One variant after it was played."""
+
+    name: str
+    says: str
+    simulation: Simulation
+    cluster: Listing
+    end: int
+    notices: list[Notice]
+
+    @property
+    def record(self) -> Record:
+        """What came of every gang."""
+        return self.simulation.record
+
+    @property
+    def finished(self) -> list[str]:
+        """Gangs that did all their work."""
+        rows = range(len(self.record))
+        return [self.record.names[row] for row in rows if self.record.state_of(row) is State.FINISHED]
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Gangs that never ended."""
+        return [self.record.names[row] for row in range(len(self.record)) if self.record.state_of(row) is None]
+
+
+def play(scene: Scene) -> list[Played]:
+    """Every variant of the scene."""
+    return [play_variant(scene, name, variant) for name, variant in scene.variants.items()]
+
+
+def play_variant(scene: Scene, name: str, variant: Variant) -> Played:
+    """One variant of the scene, to its end or to its horizon."""
+    cluster, policy = cluster_of(scene), policy_of(variant, name)
+    workload: Workload = SceneTasks(scene, variant.arrange)
+    if policy.name == POD_FIFO.name:
+        workload = PodByPod(workload)
+    notices: list[Notice] = []
+    ledger = Ledger("gpu", counting=Counting.RUN_TIME)
+    simulation = Simulation(workload, cluster, policy, "gpu", ledger=ledger, keep_nodes=True, tell=notices.append)
+    faults = drawn_up(FaultFile(scene.fault), cluster, scene.horizon, seed=0)
+    put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, faults)
+    simulation.run(until=scene.horizon)
+    return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices)
+
+
+def _end(simulation: Simulation, scene: Scene) -> int:
+    """When the last gang ended, or when nobody looked any longer."""
+    if simulation.stuck:
+        return scene.horizon if scene.horizon < NEVER else max(simulation.now, 1)
+    return max(simulation.record.ended, default=1)
+
+
+def bars(played: Played) -> list[Bar]:
+    """Who held what, for a picture."""
+    spells, record = played.record.spells, played.record
+    nodes = played.simulation.driver.world.nodes
+    found = []
+    for index, where in enumerate(spells.where or []):
+        ended = spells.ended[index] if spells.ended[index] >= 0 else played.end
+        for node, devices in where:
+            there = nodes[node]
+            name = there.name if there is not None else "?"
+            job = record.names[spells.task[index]]
+            found.append(Bar(job, name, devices, spells.begun[index], spells.up[index], ended))
+    return found

@@ -1,0 +1,30 @@
+"""Policies by name or by file, with the one that only the simulator has."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from tutti.engine.policy import Policy
+from tutti.engine.presets import PRESETS
+from tutti.engine.read_policy import read_policy
+from tutti.errors import Misused
+
+from .pods import POD_FIFO
+
+
+def names() -> list[str]:
+    """Every policy that has a name here."""
+    return [*PRESETS, POD_FIFO.name]
+
+
+def find_policy(word: str) -> Policy:
+    """A policy by its name, or from a file."""
+    if word == POD_FIFO.name:
+        return POD_FIFO
+    if word in PRESETS:
+        return PRESETS[word].policy
+    path = Path(word)
+    if path.suffix == ".toml" and path.exists():
+        return read_policy(path.read_text(), str(path))
+    close = get_close_matches(word, names(), n=1)
+    hint = close[0] if close else f"one of {', '.join(names())}, or a file that ends in .toml"
+    raise Misused(f"there is no policy {word!r}", hint=hint)

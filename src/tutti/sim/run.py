@@ -1,0 +1,128 @@
+"""Play a workload through the driver: happenings in, decisions out, until nothing is left to happen."""
+
+from collections.abc import Callable, Iterator
+
+from tutti.drive.account import Spent
+from tutti.drive.estimates import History
+from tutti.drive.ledger import Ledger
+from tutti.drive.loop import Driver, Keyed
+from tutti.drive.notice import Tell, silent
+from tutti.engine import events as ev
+from tutti.engine.model import NEVER, Listing, Resizing
+from tutti.engine.policy import Policy
+from tutti.engine.world import World
+
+from .agenda import Agenda, Rank
+from .backend import Cluster, News, nobody
+from .record import Record
+from .task import PLAIN, Task, Workload
+
+Progress = Callable[[int, int], None]
+"""Told now and then: tasks that have ended, tasks in all."""
+TELL_EVERY = 256
+PATIENCE = 64
+"""Looks in a row that change nothing, after which only a happening is worth another look."""
+
+
+class Simulation:
+    """One workload on one cluster under one policy."""
+
+    def __init__(  # noqa: PLR0913 - the last ones are rarely given
+        self,
+        workload: Workload,
+        listing: Listing,
+        policy: Policy,
+        resource: str,
+        *,
+        ledger: Ledger | None = None,
+        history: History | None = None,
+        one_by_one: bool = False,
+        keep_nodes: bool = False,
+        tell: Tell = silent,
+    ) -> None:
+        """`one_by_one` lets each happening be decided on alone, submissions before ends, as some studies do."""
+        self.record = Record(keep_nodes)
+        self.agenda = Agenda()
+        world = World.load(listing, policy.order.half_life)
+        self.driver = Driver(policy, world, history=history, ledger=ledger, tell=tell)
+        self.cluster = Cluster(self.agenda, self.record, resource, nobody if ledger is None else self._charge)
+        self._patient = not any(queue.slice for queue in listing.queues)
+        self.size = len(workload)
+        self.now = listing.at
+        self._tasks: Iterator[Task] = iter(workload)
+        self._one_by_one = one_by_one
+        self._arrival = Rank.EARLY_ARRIVAL if one_by_one else Rank.ARRIVAL
+        self._late: News = []
+        self._fruitless = 0
+
+    def run(self, progress: Progress | None = None, until: int = NEVER) -> Record:
+        """Go on until nothing more can happen, or until a moment in virtual time."""
+        self._next_arrival(self.now)
+        steps = 0
+        while (moment := self._next_moment()) <= until and moment < NEVER:
+            self.now = moment
+            self._step(moment)
+            steps += 1
+            if progress is not None and not steps % TELL_EVERY:
+                progress(len(self.record) - len(self.cluster.runs), self.size)
+        if self.driver.ledger is not None:
+            self._settle()
+        return self.record
+
+    @property
+    def stuck(self) -> list[str]:
+        """Tasks that were submitted and never ended."""
+        return list(self.cluster.runs)
+
+    def _next_moment(self) -> int:
+        """The next happening, or the moment the driver wants to look again; nobody looks at a cluster without jobs."""
+        at = self.agenda.next_at
+        if self.cluster.runs and self._fruitless < PATIENCE:
+            at = min(at, max(self.driver.wake_at, self.now + 1))
+        return at
+
+    def _step(self, now: int) -> None:
+        events, self._late = self._late, []
+        if self._one_by_one and self.agenda.next_at <= now:
+            events += self.agenda.pop()(now)
+        else:
+            while self.agenda.next_at <= now:
+                events += self.agenda.pop()(now)
+        todo = self.driver.step(events, now)
+        self._fruitless = 0 if events or todo else self._fruitless + 1
+        while todo:
+            news: News = []
+            for _, action in todo:
+                news += self.cluster.do(action, now)
+            todo = self._tell(news, now)
+
+    def _tell(self, news: News, now: int) -> list[Keyed]:
+        """Tell the driver at once what may matter; that a rigid gang runs it learns first thing at the next step."""
+        if all(self._can_wait(event) for event in news):
+            self._late += news
+            return []
+        return self.driver.step(news, now)
+
+    def _can_wait(self, event: ev.AnyEvent) -> bool:
+        if type(event) is not ev.Running or not self._patient:
+            return False
+        task = self.cluster.runs[event.gang].task
+        return task.habits is PLAIN and task.gang.resizing is Resizing.NONE
+
+    def _charge(self, name: str, what: Spent, length: int, at: int) -> None:
+        if self.driver.ledger is not None:
+            self.driver.ledger.charge(self.driver.world, name, what, length, at)
+
+    def _settle(self) -> None:
+        self.driver.step(self._late, self.now)
+        self._late = []
+
+    def _next_arrival(self, now: int) -> None:
+        task = next(self._tasks, None)
+        if task is not None:
+            self.agenda.add(max(task.gang.submitted, now), self._arrival, lambda at: self._arrive(task, at))
+
+    def _arrive(self, task: Task, at: int) -> News:
+        news = self.cluster.arrive(task, at)
+        self._next_arrival(at)
+        return news

@@ -1,0 +1,66 @@
+"""Standard Workload Format: the logs of the Parallel Workloads Archive, 18 columns, comments behind a semicolon."""
+
+import re
+
+from tutti.engine.model import SECOND, State
+
+from .log import Entries, Line, Log, Machine, Row, at_least, number
+
+HEADER = re.compile(r";\s*(\w+):\s*(\S+)")
+NUMBER, SUBMIT, RUN, GRANTED, REQUESTED, LIMIT, STATUS = 0, 1, 3, 4, 7, 8, 10
+USER, COMMAND, QUEUE = 11, 13, 14
+STATES = {0: State.FAILED, 5: State.CANCELLED}
+COLUMNS = 18
+
+
+def looks_like(first: list[str]) -> bool:
+    """Whether these are the first lines of such a log."""
+    body = next((line for line in first if line.strip() and not line.lstrip().startswith(";")), "")
+    words = body.split()
+    if not words:
+        return any(HEADER.match(line.strip()) for line in first)
+    return len(words) >= COLUMNS and all(_is_number(word) for word in words[:COLUMNS])
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?", word) is not None
+
+
+def read(lines: list[Line], source: str, skip_bad: bool) -> Log:
+    """The log. Width is what was granted where that is known, else what was requested."""
+    entries = Entries(source, skip_bad)
+    digits = len(str(len(lines)))
+    said = {found[1]: found[2] for _, text in lines if (found := HEADER.match(text.strip()))}
+    entries.read(lines, lambda text, line: parse(text, line, digits))
+    nodes = int(said.get("MaxProcs") or said.get("MaxNodes") or 0)
+    log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad)
+    if not nodes and log.rows:
+        widest = max(row.width for row in log.rows)
+        log.machine = Machine(widest)
+        log.notes.append(f"the header names no size; the widest job, {widest}, was taken for it")
+    return log
+
+
+def parse(text: str, line: int, digits: int = 8) -> Row | None:
+    """One line of the log as a row; None where it is a comment or empty."""
+    text = text.strip()
+    if not text or text.startswith(";"):
+        return None
+    words = text.split()
+    if len(words) < COLUMNS:
+        raise ValueError(f"{len(words)} columns where there should be {COLUMNS}")
+    submit = at_least(number(words[SUBMIT], "the submission time"), 0, "the submission time")
+    run = at_least(number(words[RUN], "the run time"), 0, "the run time")
+    granted, asked = number(words[GRANTED], "granted processors"), number(words[REQUESTED], "requested processors")
+    width = at_least(granted if granted > 0 else asked, 1, "the number of processors")
+    limit = number(words[LIMIT], "the requested time")
+    return Row(
+        name=f"{line:0{digits}d}-{words[NUMBER]}",
+        at=round(submit * SECOND),
+        run=round(run * SECOND),
+        width=int(width),
+        limit=max(round(limit * SECOND), 0),
+        user=words[USER],
+        command=words[COMMAND],
+        outcome=STATES.get(int(number(words[STATUS], "the status")), State.FINISHED),
+    )

@@ -1,0 +1,1 @@
+"""World, plan and history turned into tables, sentences and pictures. Pure: nothing here reads or writes."""

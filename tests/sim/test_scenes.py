@@ -1,0 +1,152 @@
+"""Every scene that ships is played, and its moral is checked against what happened."""
+
+import pytest
+
+from tutti.engine.model import MINUTE, SECOND
+from tutti.engine.presets import PRESETS
+from tutti.errors import Misused, NotFound
+from tutti.sim.play import Played, play, play_variant
+from tutti.sim.scenes import Variant, find_scene, read_scene, scene_names
+from tutti.sim.tell import as_results, told
+
+
+def played(name: str) -> dict[str, Played]:
+    return {variant.name: variant for variant in play(find_scene(name))}
+
+
+def row(variant: Played, gang: str) -> int:
+    return variant.record.names.index(gang)
+
+
+def start(variant: Played, gang: str) -> int:
+    return variant.record.started[row(variant, gang)]
+
+
+def end(variant: Played, gang: str) -> int:
+    return variant.record.ended[row(variant, gang)]
+
+
+def held(variant: Played, gang: str) -> list[int]:
+    spells = variant.record.spells
+    return [d for t, d in zip(spells.task, spells.devices, strict=True) if t == row(variant, gang)]
+
+
+def test_the_eight_scenes_are_there():
+    assert scene_names() == [
+        "backfill",
+        "deadlock",
+        "elastic",
+        "fragmentation",
+        "node-loss",
+        "reclaim",
+        "rotation",
+        "starvation",
+    ]
+
+
+@pytest.mark.parametrize("name", scene_names())
+def test_a_scene_plays_without_trouble_and_tells_its_moral(name):
+    scene = find_scene(name)
+    variants = play(scene)
+    assert [variant.notices for variant in variants] == [[] for _ in variants]
+    text = " ".join(told(scene, variants, 100))
+    assert " ".join(scene.moral.split()) in text
+    assert all(len(line) <= 120 for line in told(scene, variants, 100))
+
+
+@pytest.mark.parametrize("name", scene_names())
+def test_the_ledger_of_a_scene_closes(name):
+    for variant in play(find_scene(name)):
+        ledger = variant.simulation.driver.ledger
+        assert ledger is not None
+        report = ledger.report(variant.simulation.driver.world, variant.end)
+        assert sum(report.total.values()) == report.installed
+
+
+@pytest.mark.parametrize("name", scene_names())
+def test_a_scene_played_twice_is_the_same_scene(name):
+    once, again = as_results(play(find_scene(name))), as_results(play(find_scene(name)))
+    assert once == again
+
+
+def test_deadlock_pod_by_pod_both_hold_half_for_ever():
+    naive = played("deadlock")["pod-fifo"]
+    assert naive.unfinished == ["anna", "bert"]
+    assert held(naive, "anna") == held(naive, "bert") == [1, 1]
+    assert naive.finished == []
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_deadlock_every_preset_finishes_both_and_never_shows_a_part(preset):
+    variant = play_variant(find_scene("deadlock"), preset, Variant(preset))
+    assert sorted(variant.finished) == ["anna", "bert"]
+    assert set(held(variant, "anna")) | set(held(variant, "bert")) == {4}
+
+
+def test_starvation_without_a_promise_the_wide_gang_outlasts_the_stream():
+    variants = played("starvation")
+    greedy, easy = variants["greedy"], variants["easy"]
+    last = max(greedy.record.submitted)
+    assert start(greedy, "wide") > last
+    assert start(easy, "wide") == easy.record.promised[row(easy, "wide")]
+    assert start(easy, "wide") < 30 * MINUTE
+
+
+def test_backfill_uses_the_gap_and_moves_no_promise():
+    variants = played("backfill")
+    strict, easy = variants["fcfs"], variants["easy"]
+    assert start(easy, "wide") == start(strict, "wide") == easy.record.promised[row(easy, "wide")]
+    assert all(end(easy, f"short-{i}") <= start(easy, "wide") for i in range(4))
+    assert all(start(strict, f"short-{i}") > start(strict, "wide") for i in range(4))
+    assert start(easy, "long") >= start(easy, "wide")
+
+
+def test_elastic_grows_gives_back_and_is_done_earlier():
+    variants = played("elastic")
+    rigid, balanced = variants["rigid"], variants["balanced"]
+    assert end(balanced, "train") * 2 < end(rigid, "train")
+    assert start(balanced, "visitor") == start(rigid, "visitor")
+    assert max(held(balanced, "train")) == 8
+    assert held(balanced, "train") == [2, 8, 2, 4]
+
+
+def test_node_loss_costs_the_careful_minutes_and_the_reckless_everything():
+    variant = played("node-loss")["balanced"]
+    record = variant.record
+    careful, reckless = row(variant, "careful"), row(variant, "reckless")
+    assert record.lost[careful] // record.width[careful] < 10 * MINUTE
+    assert record.lost[reckless] // record.width[reckless] == 95 * MINUTE
+    assert end(variant, "careful") < 200 * MINUTE < end(variant, "reckless")
+    assert record.runs[careful] == 1
+    assert record.runs[reckless] == 2
+
+
+def test_reclaim_honours_the_guarantee_within_the_time_to_leave():
+    variants = played("reclaim")
+    rigid, balanced = variants["rigid"], variants["balanced"]
+    arrived = balanced.record.submitted[row(balanced, "serve")]
+    assert start(balanced, "serve") == arrived + 30 * SECOND
+    assert start(rigid, "serve") > arrived + 2 * 60 * MINUTE
+    assert sum(balanced.record.interruptions) == 1
+    assert sum(balanced.record.lost) == 0
+
+
+def test_fragmentation_spread_out_the_gang_waits_and_packed_it_starts():
+    variants = played("fragmentation")
+    spread, pack = variants["spread"], variants["pack"]
+    assert start(pack, "whole") == pack.record.submitted[row(pack, "whole")]
+    assert start(spread, "whole") >= 60 * MINUTE
+
+
+def test_an_unknown_scene_is_answered_with_those_there_are():
+    with pytest.raises(NotFound) as caught:
+        find_scene("deadlok")
+    assert "deadlock" in str(caught.value)
+
+
+def test_a_scene_with_an_unknown_key_is_refused_by_name(tmp_path):
+    path = tmp_path / "odd.toml"
+    path.write_text('title = "a"\nstory = "b"\nmoral = "c"\ncolour = "red"\n')
+    with pytest.raises(Misused) as caught:
+        read_scene(path)
+    assert "colour" in str(caught.value)
