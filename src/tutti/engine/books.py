@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from . import events as ev
 from .classes import Classes
 from .estimate import expected_ends
-from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
+from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Life, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
 from .use import QueueUse, held
 from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
+Shown = NDArray[np.int64]
 
 
 class Touched(msgspec.Struct, frozen=True):
@@ -38,6 +39,8 @@ class Books:
         self.version = 0
         self.ground = 0
         """Counts changes of nodes, pools and domains."""
+        self.rules = 0
+        """Counts changes of queues."""
         self.faulty = 0
         """Nodes that have failed at least once."""
         self.at = 0
@@ -52,6 +55,9 @@ class Books:
         self.slots: dict[str, int] = {}
         self.queued: dict[int, None] = {}
         self.seated: dict[int, None] = {}
+        self.on_hold: dict[int, None] = {}
+        self.promised: dict[int, None] = {}
+        """Waiting gangs that hold a promise or a pledge."""
         self.leaving: dict[int, None] = {}
         self.watched: dict[int, None] = {}
         """Seated gangs that a decision may have to do something about: broken, asked to change, loose or elastic."""
@@ -72,6 +78,7 @@ class Books:
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
         self._last_view: weakref.ref[View] | None = None
+        self._shown: tuple[Shown, ...] = ()
 
     def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
@@ -86,6 +93,13 @@ class Books:
             line[order + gone] = np.arange(len(self.nodes))
             self._line = frozen(line), frozen(np.array(order, np.int64))
         return self._line
+
+    def shown(self) -> tuple["Shown", ...]:
+        """The columns as a view sees them: the same numbers, but nobody can write to them."""
+        columns = (self.versions, self.ends, self.begun)
+        if not self._shown or any(twin.base is not column for twin, column in zip(self._shown, columns, strict=True)):
+            self._shown = tuple(frozen(column) for column in columns)
+        return self._shown
 
     def forget_line(self) -> None:
         """Nodes came, went or moved: the line is drawn anew when it is next asked for."""
@@ -104,6 +118,7 @@ class Books:
             )
             self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
             self.leaving, self.watched = self.leaving.copy(), self.watched.copy()
+            self.promised, self.on_hold = self.promised.copy(), self.on_hold.copy()
             self.units, self.most = self.units.copy(), self.most.copy()
             self.total = self.total.copy()
             self.queues, self.windows, self.draining = self.queues.copy(), self.windows.copy(), self.draining.copy()
@@ -134,21 +149,54 @@ class Books:
         return len(self.jobs) - 1
 
     def put(self, slot: int, job: Job) -> None:
+        """Enter what is now known of a gang."""
         self.jobs[slot] = job
-        if job.life.state in QUEUED:
-            self.queued[slot] = None
-            self.seated.pop(slot, None)
-            self.leaving.pop(slot, None)
-            self.watched.pop(slot, None)
+        life = job.life
+        if life.state in QUEUED:
+            self._put_in_line(slot, life)
             return
-        self.queued.pop(slot, None)
+        if slot in self.queued:
+            self._take_out_of_line(slot)
         self.seated[slot] = None
-        if job.life.state is State.DRAINING:
+        if life.state is State.DRAINING:
             self.leaving[slot] = None
-        if job.life.lost or job.life.target or is_flexible(job.gang):
+        if life.lost or life.target or is_flexible(job.gang):
             self.watched[slot] = None
-        self.begun[slot] = job.life.started
+        self.begun[slot] = life.started
         self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
+
+    def _put_in_line(self, slot: int, life: Life) -> None:
+        self.queued[slot] = None
+        if slot in self.seated:
+            self.take_off_seats(slot)
+        if life.promise is not None or life.pledge is not None:
+            self.promised[slot] = None
+        else:
+            self.promised.pop(slot, None)
+        if life.state is State.HELD:
+            self.on_hold[slot] = None
+        else:
+            self.on_hold.pop(slot, None)
+
+    def _take_out_of_line(self, slot: int) -> None:
+        del self.queued[slot]
+        self.promised.pop(slot, None)
+        self.on_hold.pop(slot, None)
+
+    def take_off_seats(self, slot: int) -> None:
+        """The gang in the slot is no longer among those with seats."""
+        del self.seated[slot]
+        self.leaving.pop(slot, None)
+        self.watched.pop(slot, None)
+
+    def forget(self, slot: int) -> None:
+        """Nothing is known of the gang in the slot any more."""
+        self.jobs[slot] = None
+        if slot in self.queued:
+            self._take_out_of_line(slot)
+        if slot in self.seated:
+            self.take_off_seats(slot)
+        self.ends[slot] = NEVER
 
     def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
         stamp = decided or self.version
@@ -157,7 +205,7 @@ class Books:
                 ask = self.ask(job.gang, role, given.shape)
                 self.classes.shift(given.nodes, given.counts, slot, role, sign, ask)
                 for node in given.nodes:
-                    self.versions[node] = max(self.versions[node], stamp)
+                    self.versions[node] = stamp
         self.book(job, seats, sign)
         if job.gang.domain_ask:
             self._book_domains(job.gang, seats, sign)

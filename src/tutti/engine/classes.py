@@ -5,11 +5,15 @@ class; a class without nodes is forgotten and its number used again.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .model import Node, NodeState
+
+if TYPE_CHECKING:
+    from .view import View
 
 Load = tuple[tuple[int, int, int], ...]
 """What each node of a class carries: (gang slot, role, members), sorted."""
@@ -51,10 +55,43 @@ class Classes:
         self.entry_slot: NDArray[np.int32] = np.zeros(64, np.int32)
         self.entry_amount: NDArray[np.int64] = np.zeros((0, 64), np.int64)
         self.entries = 0
+        self._shown: tuple[NDArray[Any], ...] = ()
         self._block: list[tuple[int, int]] = []
         self._dead = 0
         self._by_key: dict[tuple[object, ...], int] = {}
         self._spare: list[int] = []
+
+    @classmethod
+    def like(cls, view: "View") -> "Classes":
+        """A partition of its own that looks like a view's."""
+        twin = cls()
+        twin.of, twin.weight, twin.free = view.class_of.copy(), view.class_weight.copy(), view.class_free.copy()
+        twin.kind, twin.ready = view.class_kind.copy(), view.class_ready.copy()
+        twin.loads, twin.traits = view.loads.copy(), view.traits.copy()
+        twin.entry_class, twin.entry_slot = view.entry_class.copy(), view.entry_slot.copy()
+        twin.entry_amount = view.entry_amount.copy()
+        twin.count, twin.entries = len(view.loads), len(view.entry_class)
+        known = list(enumerate(zip(twin.traits, twin.loads, strict=True)))
+        twin._by_key = {(trait.key, load): at for at, (trait, load) in known if trait is not None}
+        twin._spare = [at for at, (trait, _) in known if trait is None]
+        twin._compact()
+        return twin
+
+    def shown(self) -> tuple["NDArray[Any]", ...]:
+        """The columns as a view sees them: the same numbers, but nobody can write to them."""
+        columns = (
+            self.of,
+            self.weight,
+            self.free,
+            self.kind,
+            self.ready,
+            self.entry_class,
+            self.entry_slot,
+            self.entry_amount,
+        )
+        if not self._shown or any(twin.base is not column for twin, column in zip(self._shown, columns, strict=True)):
+            self._shown = tuple(_read_only(column) for column in columns)
+        return self._shown
 
     def detach(self) -> None:
         """Leave the present arrays to whoever is looking at them and go on with copies."""
@@ -218,7 +255,7 @@ class Classes:
         new = self.count
         self.count += 1
         if new >= len(self.weight):
-            more = max(16, len(self.weight))
+            more = max(16, len(self.weight) // 4)
             self.weight = np.concatenate([self.weight, np.zeros(more, np.int64)])
             self.kind = np.concatenate([self.kind, np.zeros(more, np.int32)])
             self.ready = np.concatenate([self.ready, np.zeros(more, np.bool_)])
@@ -242,3 +279,9 @@ def merged(nodes: tuple[int, ...], counts: tuple[int, ...]) -> tuple[tuple[int, 
     for node, count in zip(nodes, counts, strict=True):
         total[node] = total.get(node, 0) + count
     return tuple(total), tuple(total.values())
+
+
+def _read_only(column: "NDArray[Any]") -> "NDArray[Any]":
+    twin = column.view()
+    twin.flags.writeable = False
+    return twin

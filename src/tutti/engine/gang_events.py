@@ -291,12 +291,7 @@ def _ended(books: Books, event: ev.Ended) -> Touched:
     job = books.job_in(slot)
     if job.life.seats:
         books.seat(slot, job, job.life.seats, -1)
-    books.jobs[slot] = None
-    books.queued.pop(slot, None)
-    books.seated.pop(slot, None)
-    books.leaving.pop(slot, None)
-    books.watched.pop(slot, None)
-    books.ends[slot] = NEVER
+    books.forget(slot)
     del books.slots[event.gang]
     books.spare_slots.append(slot)
     _settle_dependents(books, event.gang, event.state if event.state in ENDED else State.FINISHED)

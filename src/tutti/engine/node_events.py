@@ -117,6 +117,7 @@ def _queue_set(books: Books, event: ev.QueueSet) -> Touched:
     for resource in (*queue.guarantee, *queue.limit, *queue.user_limit):
         books.resource(resource)
     books.queues[queue.name] = queue
+    books.rules += 1
     books.use_of(queue.name)
     return Touched(books.version, freed=True)
 
@@ -125,6 +126,7 @@ def _queue_set(books: Books, event: ev.QueueSet) -> Touched:
 def _queue_gone(books: Books, event: ev.QueueGone) -> Touched:
     if books.queues.pop(event.queue, None) is None:
         return books.nothing(f"no queue named {event.queue!r}")
+    books.rules += 1
     return Touched(books.version, freed=True)
 
 

@@ -46,9 +46,12 @@ class View:
         "node_index",
         "nodes",
         "number",
+        "on_hold",
+        "promised",
         "queued",
         "queues",
         "resources",
+        "rules",
         "seated",
         "topology",
         "total",
@@ -65,35 +68,49 @@ class View:
         self.number = world.version
         self.at = world.at
         self.ground = world.ground
+        self.rules = world.rules
         self.faulty = world.faulty
         self.resources: dict[str, int] = world.resources
         self.topology: Topology = world.topology
         self.nodes: list[Node | None] = world.nodes
         self.node_index: dict[str, int] = world.node_index
-        self.versions: NDArray[np.int64] = frozen(world.versions)
+        self.versions: NDArray[np.int64]
+        self.ends: NDArray[np.int64]
+        self.begun: NDArray[np.int64]
+        self.versions, self.ends, self.begun = world.shown()
         self.line: NDArray[np.int64]
         self.by_line: NDArray[np.int64]
         self.line, self.by_line = world.line()
         self.units: list[int] = world.units
         self.most: list[int] = world.most
         self.total: list[int] = world.total
-        self.class_of: NDArray[np.int32] = frozen(classes.of[: len(world.nodes)])
-        self.class_weight: NDArray[np.int64] = frozen(classes.weight[: classes.count])
-        self.class_free: NDArray[np.int64] = frozen(classes.free[:, : classes.count])
-        self.class_kind: NDArray[np.int32] = frozen(classes.kind[: classes.count])
-        self.class_ready: NDArray[np.bool_] = frozen(classes.ready[: classes.count])
-        self.entry_class: NDArray[np.int32] = frozen(classes.entry_class[: classes.entries])
-        self.entry_slot: NDArray[np.int32] = frozen(classes.entry_slot[: classes.entries])
-        self.entry_amount: NDArray[np.int64] = frozen(classes.entry_amount[:, : classes.entries])
+        self.class_of: NDArray[np.int32]
+        self.class_weight: NDArray[np.int64]
+        self.class_free: NDArray[np.int64]
+        self.class_kind: NDArray[np.int32]
+        self.class_ready: NDArray[np.bool_]
+        self.entry_class: NDArray[np.int32]
+        self.entry_slot: NDArray[np.int32]
+        self.entry_amount: NDArray[np.int64]
+        (
+            self.class_of,
+            self.class_weight,
+            self.class_free,
+            self.class_kind,
+            self.class_ready,
+            self.entry_class,
+            self.entry_slot,
+            self.entry_amount,
+        ) = classes.shown()
         self.loads: list[Load] = classes.loads
         self.traits: list[Trait | None] = classes.traits
         self.jobs: list[Job | None] = world.jobs
         self.queued: dict[int, None] = world.queued
         self.seated: dict[int, None] = world.seated
         self.leaving: dict[int, None] = world.leaving
+        self.promised: dict[int, None] = world.promised
+        self.on_hold: dict[int, None] = world.on_hold
         self.watched: dict[int, None] = world.watched
-        self.ends: NDArray[np.int64] = frozen(world.ends)
-        self.begun: NDArray[np.int64] = frozen(world.begun)
         self.queues: dict[str, Queue] = world.queues
         self.use: dict[str, QueueUse] = world.use
         self.windows: dict[str, Window] = world.windows
