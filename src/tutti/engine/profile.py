@@ -58,6 +58,8 @@ class Profile:
 
     def slots(self, start: int, end: int) -> tuple[int, int]:
         """The time slots that a stay from start to end touches."""
+        if start > self.now:
+            self.look_ahead()
         first = bisect_right(self.times, start) - 1
         return first, max(bisect_left(self.times, end), first + 1)
 
@@ -174,6 +176,8 @@ class Profile:
 
         With sign -1 the members leave instead: what if they were gone?
         """
+        if start > self.now:
+            self.look_ahead()
         self._own()
         columns = self._split(positions, counts)
         self._tokens += 1
