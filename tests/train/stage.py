@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,9 +21,14 @@ LIMIT_S = 120
 class Theatre:
     """Forks launchers from a process that has torch already."""
 
+    process: Any
+
     def __init__(self):
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / "theatre.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(Path(__file__).parent / "theatre.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert json.loads(self.process.stdout.readline()) == {"ready": True}
 
@@ -129,7 +135,7 @@ class Run:
 
     def is_ours(self, pid):
         try:
-            return str(self.home).encode() in Path(f"/proc/{pid}/environ").read_bytes()
+            return f"TUTTI_TRAIN_HOME={self.home}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:
             return False
 
@@ -139,7 +145,9 @@ class Run:
 
     def processes(self):
         """Every process whose environment names this run's folder."""
-        return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self.is_ours(entry.name)]
+        return [
+            int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self.is_ours(entry.name)
+        ]
 
 
 def state_of(pid):

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,7 @@ from tutti.train.errors import LostState
 
 def rows(count, world):
     edges = [min(count, -(-count // world) * rank) for rank in range(world + 1)]
-    return [(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return [(a, b) for a, b in itertools.pairwise(edges)]
 
 
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(1, 8), st.integers(1, 8))

@@ -26,7 +26,7 @@ def test_logical_ranks_are_cut_the_same_way_for_every_world(size, world, other, 
 
 @given(st.integers(1, 500), st.integers(1, 64))
 def test_the_windows_of_an_epoch_cover_it(length, batch):
-    cursor, seen = 0, []
+    cursor, seen = 0, list[int]()
     while cursor < length:
         start, stop = step_window(cursor, length, batch)
         seen += range(start, stop)

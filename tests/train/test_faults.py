@@ -56,7 +56,8 @@ def check_weights(result, calm, numerics):
         elif name == "count":
             torch.testing.assert_close(result["weights"][name], value)
         else:
-            # Dropout draws from each rank's own stream in fast numerics, so only the size of the weights can be compared.
+            # Dropout draws from each rank's own stream in fast numerics, so only the size of the weights can be
+            # compared.
             assert torch.isfinite(result["weights"][name]).all()
 
 

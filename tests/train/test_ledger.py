@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from tutti.train.ledger import Ledger, from_record
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.randoms())
 def test_ranges_in_any_order_become_one(sizes, random):
     edges = [sum(sizes[:at]) for at in range(len(sizes) + 1)]
-    ranges = list(zip(edges, edges[1:], strict=False))
+    ranges = list(itertools.pairwise(edges))
     random.shuffle(ranges)
     ledger = Ledger()
     for start, stop in ranges:

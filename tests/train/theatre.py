@@ -1,6 +1,7 @@
 """A process with torch imported that forks a launcher on request, so that a hundred runs pay for one import.
 
-Reads one JSON object per line (argv, env, log), answers with the launcher's process id, then with its exit code when asked to wait.
+Reads one JSON object per line (argv, env, log), answers with the launcher's process id, then with its exit code when
+asked to wait.
 """
 
 import json
@@ -9,9 +10,6 @@ import sys
 
 
 def main():
-    import torch  # noqa: F401
-    import torch._dynamo
-    import torch.distributed.fsdp
 
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
@@ -43,7 +41,7 @@ def perform(request):
         code = launch(request["argv"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-    except BaseException:
+    except BaseException:  # noqa: BLE001
         import traceback
 
         traceback.print_exc()

@@ -1,6 +1,7 @@
 """Inside the job: grow, shrink, lose a worker and go on, with no sample lost or seen twice.
 
-`join` is the way in; see docs/tutorial/elastic-training.md. Importing this package imports neither torch nor anything else of tutti.
+`join` is the way in; see docs/tutorial/elastic-training.md. Importing this package imports neither torch nor anything
+else of tutti.
 """
 
 from __future__ import annotations

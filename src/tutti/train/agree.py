@@ -13,7 +13,7 @@ EMPTY = -1
 
 @dataclass(frozen=True)
 class Claim:
-    """What one member brings: its committed step, whether it stands just before the next, and how its state is spread."""
+    """What a member brings: its committed step, whether it stands just before the next, how its state is spread."""
 
     member: str
     step: int = EMPTY
@@ -27,7 +27,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Accord:
-    """The step to go on from, and where it comes from: `live` at rank `source`, `memory` (or a tier behind it), or `fresh`."""
+    """The step to go on from, and where it comes from: `live` at rank `source`, `memory` (or a tier behind it), or
+    `fresh`.
+    """
 
     step: int
     origin: str
@@ -35,7 +37,9 @@ class Accord:
 
 
 def settle(claims: Sequence[Claim], witnessed: int = EMPTY) -> int:
-    """The newest step that anyone saw committed: a member in doubt just before it goes there, because everyone had voted for it."""
+    """The newest step that anyone saw committed: a member in doubt just before it goes there, because everyone had
+    voted for it.
+    """
     return max([witnessed, *(claim.step for claim in claims)])
 
 
@@ -116,10 +120,10 @@ def check_samples(votes: Sequence[Vote], samples: int, checksum: int) -> None:
     """The proof of exactly-once, taken at every step: counts and checksums of what was really read add up."""
     steps = {vote.step for vote in votes}
     if len(steps) > 1:
-        raise DataChanged(f"ranks are at different steps ({sorted(steps)}): every rank must call commit the same number of times")
+        raise DataChanged(f"ranks are at different steps ({sorted(steps)}): every rank must call commit equally often")
     got = sum(vote.samples for vote in votes)
     if got != samples or sum(vote.checksum for vote in votes) & 0xFFFFFFFF != checksum & 0xFFFFFFFF:
         raise DataChanged(
             f"the ranks read {got} samples where the step has {samples}, or not the same ones "
-            f"(by rank: {[vote.samples for vote in votes]}): dataset, global_batch and seed must be the same on every rank"
+            f"(by rank: {[vote.samples for vote in votes]}): dataset, global_batch and seed must be the same on all"
         )

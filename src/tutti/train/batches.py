@@ -39,14 +39,22 @@ class Plan:
             raise DataChanged("ordered numerics need at least one logical rank")
 
 
-def batches(job: Job, dataset: Any, plan: Plan, collate: Callable[[list[Any]], Any] | None, loader: dict[str, Any] | None) -> Iterator[Any]:
+def batches(
+    job: Job, dataset: Any, plan: Plan, collate: Callable[[list[Any]], Any] | None, loader: dict[str, Any] | None
+) -> Iterator[Any]:
     """Yield this rank's pieces, step after step, until the epochs are committed."""
     plan.check()
     feed = Feed(dataset, collate, loader)
     check_batch(plan.global_batch, len(feed), 1)
     recover.enter(job)
     job.course.open(
-        {"seed": plan.seed, "length": len(feed), "global_batch": plan.global_batch, "numerics": plan.numerics, "logical": plan.logical}
+        {
+            "seed": plan.seed,
+            "length": len(feed),
+            "global_batch": plan.global_batch,
+            "numerics": plan.numerics,
+            "logical": plan.logical,
+        }
     )
     while job.course.epoch in plan.epochs or job.course.epoch < plan.epochs.start:
         check_length(feed, job.course.length)
@@ -70,7 +78,10 @@ def one_step(job: Job, feed: Feed, plan: Plan) -> Iterator[Any]:
             step.begin(piece, checksum(indices))
             yield feed.read(indices.tolist(), lambda: ahead(job, feed, plan))
             if step.is_open:
-                raise TrainError("the body of the loop ended without job.commit(opt): every batch is committed, also one without a gradient")
+                raise TrainError(
+                    "the body of the loop ended without job.commit(opt): every batch is committed, "
+                    "also one without a gradient"
+                )
             if (job.generation, course.step) != place:
                 break
     finally:
@@ -93,5 +104,7 @@ def ahead(job: Job, feed: Feed, plan: Plan) -> Iterator[list[int]]:
 
 def check_length(feed: Feed, length: int) -> None:
     if len(feed) != length:
-        raise DataChanged(f"the dataset had {length} samples when the run began and now has {len(feed)}: the order of the samples would change")
-
+        raise DataChanged(
+            f"the dataset had {length} samples when the run began and now has {len(feed)}: "
+            f"the order of the samples would change"
+        )

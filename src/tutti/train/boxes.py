@@ -25,7 +25,9 @@ class Box:
     def meet(self, other: Box) -> Box | None:
         """The part that both have."""
         low = tuple(map(max, self.offsets, other.offsets))
-        high = tuple(min(a + b, c + d) for a, b, c, d in zip(self.offsets, self.sizes, other.offsets, other.sizes, strict=True))
+        high = tuple(
+            min(a + b, c + d) for a, b, c, d in zip(self.offsets, self.sizes, other.offsets, other.sizes, strict=True)
+        )
         sizes = tuple(end - begin for begin, end in zip(low, high, strict=True))
         return Box(low, sizes) if all(size > 0 for size in sizes) else None
 
@@ -66,7 +68,9 @@ def plan(name: str, want: Box, held: Iterable[Holding], prefer: Sequence[str] = 
     if want.elements == 0:
         return []
     rank = {source: place for place, source in enumerate(prefer)}
-    ordered = sorted(held, key=lambda holding: (rank.get(holding.source, len(rank)), holding.source, holding.box.offsets))
+    ordered = sorted(
+        held, key=lambda holding: (rank.get(holding.source, len(rank)), holding.source, holding.box.offsets)
+    )
     copies: list[Copy] = []
     open_parts = [want]
     for holding in ordered:

@@ -39,7 +39,8 @@ class Course:
             had = getattr(self, name)
             if self.length and had != value:
                 raise DataChanged(
-                    f"the run began with {name} = {had} and batches() was now given {value}: the order of the samples would change. "
+                    f"the run began with {name} = {had} and batches() was now given {value}: "
+                    f"the order of the samples would change. "
                     f"Start a new run for other data (another --run-id)"
                 )
         for name, value in wanted.items():

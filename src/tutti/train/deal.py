@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from tutti.train.errors import DataChanged
@@ -47,24 +48,24 @@ class Deal:
 
 
 def step_window(cursor: int, length: int, global_batch: int) -> tuple[int, int]:
-    """The positions of the step that begins at the cursor; the last step of an epoch may be short, and is never padded."""
+    """The positions of the step that begins at the cursor; the last of an epoch may be short, and is never padded."""
     return cursor, min(length, cursor + global_batch)
 
 
 def deal_fast(start: int, stop: int, world: int, most: int = 0) -> Deal:
     """Even shares, the first ones larger by one where it does not divide; split into microbatches of at most `most`."""
     edges = [start + (stop - start) * rank // world for rank in range(world + 1)]
-    pieces = tuple(_cut(begin, end, most or max(1, end - begin)) for begin, end in zip(edges, edges[1:], strict=False))
+    pieces = tuple(_cut(begin, end, most or max(1, end - begin)) for begin, end in itertools.pairwise(edges))
     return Deal(start, stop, pieces)
 
 
 def deal_ordered(start: int, stop: int, world: int, logical: int) -> Deal:
     """Whole microbatches, cut the same way for every world: each rank takes a run of neighbouring logical ranks."""
     edges = [start + (stop - start) * number // logical for number in range(logical + 1)]
-    filled = [(begin, end) for begin, end in zip(edges, edges[1:], strict=False) if end > begin]
+    filled = [(begin, end) for begin, end in itertools.pairwise(edges) if end > begin]
     cut = [Piece(begin, end, number) for number, (begin, end) in enumerate(filled)]
     owners = [len(cut) * rank // world for rank in range(world + 1)]
-    return Deal(start, stop, tuple(tuple(cut[begin:end]) for begin, end in zip(owners, owners[1:], strict=False)))
+    return Deal(start, stop, tuple(tuple(cut[begin:end]) for begin, end in itertools.pairwise(owners)))
 
 
 def check_batch(global_batch: int, length: int, world: int) -> None:

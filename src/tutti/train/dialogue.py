@@ -32,7 +32,7 @@ class Dialogue:
         self._next_status = 0.0
         self._left_at = -1
         agent.heard["left"] = self._left
-        agent.heard["released"] = lambda seat, said: None
+        agent.heard["released"] = lambda _seat, _said: None
 
     def signalled(self, _number: int) -> None:
         self._signals += 1
@@ -61,7 +61,12 @@ class Dialogue:
         self._supersede(request)
         self.open[request.id] = (request, time.monotonic())
         self._answer(Accepted(request.id, self.agent.roster.step + 1))
-        self.story.tell("asked", f"{request.say} was asked for ({request.reason or 'no reason given'})", request=request.say, id=request.id)
+        self.story.tell(
+            "asked",
+            f"{request.say} was asked for ({request.reason or 'no reason given'})",
+            request=request.say,
+            id=request.id,
+        )
         self._begin(request)
 
     def legal(self) -> tuple[int, ...]:
@@ -75,10 +80,12 @@ class Dialogue:
         age = time.monotonic() - self.agent.began
         return {
             "schema": "tutti/v1", "run": self.agent.folder.path.name, "generation": roster.generation.number,
-            "world": len(roster.generation.members), "want": roster.want, "legal": list(self.legal()), "step": roster.step,
+            "world": len(roster.generation.members), "want": roster.want, "legal": list(self.legal()),
+            "step": roster.step,
             "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
             "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
-            "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"), "lost": self.agent.failures,
+            "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"),
+            "lost": self.agent.failures,
             "age_s": round(age, 1), "at": time.time(),
         }  # fmt: skip
 
@@ -129,7 +136,11 @@ class Dialogue:
         return self.agent.code is not None
 
     def _snapshot_after(self, began: float) -> bool:
-        return time.monotonic() > began and "snapshot_step" in self.agent.progress and self.agent.progress["snapshot_step"] >= self._step_at(began)
+        return (
+            time.monotonic() > began
+            and "snapshot_step" in self.agent.progress
+            and self.agent.progress["snapshot_step"] >= self._step_at(began)
+        )
 
     def _step_at(self, began: float) -> int:
         return self._asked_at.setdefault(began, self.agent.roster.step)

@@ -17,7 +17,9 @@ Schedule = Callable[[], Iterator[list[int]]]
 class Feed:
     """A dataset with random access, and how its samples become a batch."""
 
-    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any] | None, options: dict[str, Any] | None) -> None:
+    def __init__(
+        self, dataset: Any, collate: Callable[[list[Any]], Any] | None, options: dict[str, Any] | None
+    ) -> None:
         self.dataset, known = unwrap(dataset)
         self.options = {**known, **(options or {})}
         self.collate = collate or self.options.pop("collate_fn", None) or default_collate
@@ -37,11 +39,15 @@ class Feed:
         if not self.options.get("num_workers"):
             return self.collate(fetch(self.dataset, indices))
         if self._ahead is None:
-            self._ahead = iter(DataLoader(self.dataset, batch_sampler=schedule(), collate_fn=self.collate, **self.options))
+            self._ahead = iter(
+                DataLoader(self.dataset, batch_sampler=schedule(), collate_fn=self.collate, **self.options)
+            )
         return next(self._ahead)
 
     def forget(self) -> None:
-        """Drop what was read ahead: who reads what has changed. Nothing of it was committed, so it is simply read again."""
+        """Drop what was read ahead: who reads what has changed. Nothing of it was committed, so it is simply read
+        again.
+        """
         self._ahead = None
 
 
@@ -56,7 +62,11 @@ def unwrap(dataset: Any) -> tuple[Any, dict[str, Any]]:
     """A DataLoader (also a stateful one) is taken apart: its dataset and workers are used, its order is ours."""
     options: dict[str, Any] = {}
     if hasattr(dataset, "dataset") and hasattr(dataset, "collate_fn") and hasattr(dataset, "num_workers"):
-        options = {"num_workers": dataset.num_workers, "collate_fn": dataset.collate_fn, "pin_memory": dataset.pin_memory}
+        options = {
+            "num_workers": dataset.num_workers,
+            "collate_fn": dataset.collate_fn,
+            "pin_memory": dataset.pin_memory,
+        }
         dataset = dataset.dataset
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise DataChanged(

@@ -1,7 +1,7 @@
-"""FSDP2 on another number of ranks: the wrapping is taken off and put on again over a new mesh, without leaving the process.
+"""FSDP2 on another number of ranks: the wrapping is taken off and put on again over a new mesh, in the same process.
 
-The new shards are empty; their contents come from memory, box by box. What is read here of torch's private parts is checked first, and a model
-wrapped in a way that is not known is refused, so that the job restarts from memory instead.
+The new shards are empty; their contents come from memory, box by box. What is read here of torch's private parts is
+checked first, and a model wrapped in a way that is not known is refused, so that the job restarts from memory instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Wrapping:
 def rewrap(modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], world: int) -> None:
     """Shard every FSDP2 model over the present default group, and give its optimizers the new parameters."""
     roots = [module for module in modules if any(isinstance(part, FSDPModule) for part in module.modules())]
-    replaced: dict[int, nn.Parameter] = {}
+    replaced: dict[int, Any] = {}
     for root in roots:
         parts = [part for part in root.modules() if isinstance(part, FSDPModule)]
         wrappings = [unwrap(part) for part in parts]
@@ -57,7 +57,9 @@ def unwrap(module: nn.Module) -> Wrapping:
     state = fully_shard.state(module)  # type: ignore[attr-defined]
     groups = state._fsdp_param_groups
     if len(state._modules) != 1 or len(groups) > 1:
-        raise StateChanged("modules that were grouped in fully_shard cannot change their size live: they restart from memory")
+        raise StateChanged(
+            "modules that were grouped in fully_shard cannot change their size live: they restart from memory"
+        )
     options = options_of(state, groups[0]) if groups else {"mesh": None}
     params = [entry for group in groups for param in group.fsdp_params for entry in make_whole(param)]
     remove_hooks(state, groups)
@@ -70,7 +72,10 @@ def forget(module: nn.Module) -> None:
     for key in (STATE_KEY, REGISTRY_KEY):
         module.__dict__.get(key, {}).clear()
     _module_state_mapping.pop(module, None)
-    module.__class__ = next(kind for kind in type(module).__mro__ if kind is not FSDPModule and not issubclass(kind, FSDPModule))
+    plain: Any = next(
+        kind for kind in type(module).__mro__ if kind is not FSDPModule and not issubclass(kind, FSDPModule)
+    )
+    module.__class__ = plain
 
 
 def options_of(state: Any, group: Any) -> dict[str, Any]:
@@ -81,16 +86,22 @@ def options_of(state: Any, group: Any) -> dict[str, Any]:
         raise StateChanged("parameters that are sharded along another dimension than the first restart from memory")
     return {
         "mesh": group.mesh_info.mesh,
-        "reshard_after_forward": None if state._auto_reshard_after_forward else group.post_forward_mesh_info is not None,
+        "reshard_after_forward": None
+        if state._auto_reshard_after_forward
+        else group.post_forward_mesh_info is not None,
         "mp_policy": state._mp_policy,
         "offload_policy": group.offload_policy,
     }
 
 
 def make_whole(param: Any) -> list[tuple[nn.Module, str, nn.Parameter]]:
-    """Put an empty whole parameter where a sharded one was. Its memory is not touched, so it costs nothing until it is sharded."""
+    """Put an empty whole parameter where a sharded one was. Its memory is not touched, so it costs nothing until it is
+    sharded.
+    """
     old = param.sharded_param
-    whole = nn.Parameter(torch.empty(param._orig_size, dtype=old.dtype, device=old.device), requires_grad=old.requires_grad)
+    whole = nn.Parameter(
+        torch.empty(param._orig_size, dtype=old.dtype, device=old.device), requires_grad=old.requires_grad
+    )
     info = param._module_info
     places = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names, strict=True)]
     for module, name in places:
@@ -103,12 +114,15 @@ def remove_hooks(state: Any, groups: list[Any]) -> None:
     for handle in {state._pre_forward_hook_handle, state._post_forward_hook_handle}:
         handle.remove()
     for group in groups:
-        for handles in (group._module_to_pre_save_state_dict_hook_handle, group._module_to_pre_load_state_dict_hook_handle):
+        for handles in (
+            group._module_to_pre_save_state_dict_hook_handle,
+            group._module_to_pre_load_state_dict_hook_handle,
+        ):
             for handle in handles.values():
                 handle.remove()
 
 
-def relink(optimizer: torch.optim.Optimizer, replaced: dict[int, nn.Parameter]) -> None:
+def relink(optimizer: torch.optim.Optimizer, replaced: dict[int, Any]) -> None:
     """Give an optimizer the new parameters, with state of the new shape where it had state."""
     for group in optimizer.param_groups:
         group["params"] = [replaced.get(id(old), old) for old in group["params"]]
@@ -117,10 +131,8 @@ def relink(optimizer: torch.optim.Optimizer, replaced: dict[int, nn.Parameter]) 
         optimizer.state[new] = {name: like(value, old, new) for name, value in had.items()}
 
 
-def like(value: Any, old: nn.Parameter, new: nn.Parameter) -> Any:
+def like(value: Any, old: torch.Tensor, new: torch.Tensor) -> Any:
     """State that was sharded like the parameter is sharded like the new one."""
     if isinstance(value, DTensor) and value.shape == old.shape:
         return torch.zeros_like(new, dtype=value.dtype)
     return value
-
-

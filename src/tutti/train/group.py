@@ -1,9 +1,11 @@
-"""The process group of a generation: formed on the agent's store under the generation's number, dissolved without waiting for anyone."""
+"""The process group of a generation: formed on the agent's store under the generation's number, dissolved without
+waiting for anyone.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -28,7 +30,7 @@ class Group:
 
     @property
     def pg(self) -> hold.HoldingGroup:
-        return dist.group.WORLD
+        return cast("hold.HoldingGroup", dist.group.WORLD)
 
     @property
     def failure(self) -> str:
@@ -39,7 +41,8 @@ class Group:
         rank = generation.rank(member)
         assert rank is not None
         self.dissolve()
-        # A member that dies while the group forms leaves the others waiting: they give up soon, and are more patient each time.
+        # A member that dies while the group forms leaves the others waiting: they give up soon, and are more patient
+        # each time.
         patience = timedelta(seconds=FORM_S * 2 ** min(self._tries, 4))
         self._tries += 1
         message = self._init(generation, rank, patience)

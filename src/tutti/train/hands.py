@@ -67,18 +67,25 @@ class Hands:
 
     def _run_zygote(self, theirs: socket.socket) -> int:
         command = self.command
-        program = [command.interpreter if command.is_python else sys.executable, "-m", "tutti.train.zygote", str(theirs.fileno())]
-        process = subprocess.Popen(program, pass_fds=[theirs.fileno()], env=with_path(os.environ), start_new_session=True)  # noqa: S603
+        program = [
+            command.interpreter if command.is_python else sys.executable,
+            "-m",
+            "tutti.train.zygote",
+            str(theirs.fileno()),
+        ]
+        process = subprocess.Popen(  # noqa: S603 - the user's own interpreter
+            program, pass_fds=[theirs.fileno()], env=with_path(os.environ), start_new_session=True
+        )
         process.returncode = 0
         return process.pid
 
     def _fork_zygote(self, ours: socket.socket, theirs: socket.socket) -> int:
         pid = os.fork()
-        if pid:
-            return pid
-        ours.close()
-        os.setsid()
-        zygote.serve_and_exit(theirs)
+        if pid == 0:
+            ours.close()
+            os.setsid()
+            zygote.serve_and_exit(theirs)
+        return pid
 
     def store(self) -> str:
         """The store's address; a new one when the last was lost."""
@@ -118,7 +125,11 @@ class Hands:
         # The zygote has no copy of our pipe: the store opens it through our own entry in /proc, while we hold it open.
         reply = f"/proc/{os.getpid()}/fd/{writer}"
         try:
-            pid = self._fork("store", {**with_path(os.environ), "TUTTI_TRAIN_REPLY": reply, "TUTTI_TRAIN_PARENT": str(os.getpid())}, [])
+            pid = self._fork(
+                "store",
+                {**with_path(os.environ), "TUTTI_TRAIN_REPLY": reply, "TUTTI_TRAIN_PARENT": str(os.getpid())},
+                [],
+            )
             port = os.read(reader, 32) if select.select([reader], [], [], STORE_S)[0] else b""
         finally:
             os.close(reader)
@@ -138,7 +149,9 @@ class Hands:
         for message in self._line.receive(WARM_S):
             if message["say"] == word:
                 return message
-        raise CannotStart(f"the process that members are forked from did not answer ({word}): can {sys.executable} import torch?")
+        raise CannotStart(
+            f"the process that members are forked from did not answer ({word}): can {sys.executable} import torch?"
+        )
 
     def _environment(self, member: str, index: int, rank: int, world: int, attempt: int) -> dict[str, str]:
         host, port = self.store().split(":")

@@ -1,8 +1,8 @@
 """A process group that holds failures until the commit.
 
-A collective that fails inside a step would throw through the user's loop. Here it is remembered instead, the connections are dropped at
-once (so that no peer waits for us), every later collective of the step does nothing, and the commit that ends the step finds the failure and
-throws the step away.
+A collective that fails inside a step would throw through the user's loop. Here it is remembered instead, the
+connections are dropped at once (so that no peer waits for us), every later collective of the step does nothing, and the
+commit that ends the step finds the failure and throws the step away.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.futures import Future
 BACKEND = "tutti"
 
 
-class HeldWork(Work):  # type: ignore[misc]
+class HeldWork(Work):
     """A collective under way whose failure is noted and not thrown."""
 
     def __init__(self, group: HoldingGroup, work: Any, result: Any) -> None:
@@ -49,7 +49,7 @@ class HeldWork(Work):  # type: ignore[misc]
         return self._result
 
 
-class HoldingGroup(dist.ProcessGroup):  # type: ignore[misc]
+class HoldingGroup(dist.ProcessGroup):
     """gloo with held failures."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -103,7 +103,7 @@ class HoldingGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._named[1]
 
     @property
-    def group_name(self) -> str:
+    def group_name(self) -> Any:
         return self._named[0]
 
     def shutdown(self) -> None:
@@ -124,7 +124,8 @@ RENAMED = {
 FORMER = {new: old for old, new in RENAMED.items()}
 
 COLLECTIVES = (
-    *RENAMED, *FORMER, "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier", "broadcast",
+    *RENAMED, *FORMER, "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier",
+    "broadcast",
     "gather", "recv", "reduce", "reduce_scatter", "scatter", "send",
 )  # fmt: skip
 

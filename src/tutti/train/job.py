@@ -14,13 +14,13 @@ import torch
 from tutti.train import batches as feeding
 from tutti.train import recover, wrap
 from tutti.train.agent.exits import Exit
+from tutti.train.calm import Calm
 from tutti.train.course import Course
 from tutti.train.errors import AlreadyJoined, NotProtected, TrainError
 from tutti.train.group import Group
 from tutti.train.keep import Keeper
 from tutti.train.member import Member
 from tutti.train.pace import Pace
-from tutti.train.calm import Calm
 from tutti.train.state import Protected
 from tutti.train.step import Step
 from tutti.train.zygote import end_with_parent
@@ -76,7 +76,9 @@ class Job:
     def protect(self, **things: Any) -> None:
         """Name the state that must survive: anything with a state_dict, tensors, or dictionaries of tensors."""
         if not things:
-            raise NotProtected("protect() was given nothing: name what must survive, as in protect(model=model, opt=opt)")
+            raise NotProtected(
+                "protect() was given nothing: name what must survive, as in protect(model=model, opt=opt)"
+            )
         self.protected.add(things)
         if self.keeper:
             self.keeper.is_split = recover.shards(self)
@@ -85,11 +87,14 @@ class Job:
         """Call this after every change of rank or world; for loggers and others that keep a copy of them."""
         self._callbacks.append(callback)
 
-    def batches(
-        self, dataset: Any, global_batch: int, seed: int = 0, *, epochs: int = 1, microbatch: int = 0, numerics: str = "fast",
-        logical: int = 8, collate: Callable[[list[Any]], Any] | None = None, loader: dict[str, Any] | None = None,
+    def batches(  # noqa: PLR0913 - each is a choice of the user's
+        self, dataset: Any, global_batch: int, seed: int = 0, *, epochs: int = 1, microbatch: int = 0,
+        numerics: str = "fast", logical: int = 8, collate: Callable[[list[Any]], Any] | None = None,
+        loader: dict[str, Any] | None = None,
     ) -> Iterator[Any]:  # fmt: skip
-        """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and goes."""
+        """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and
+        goes.
+        """
         if not self.protected.things:
             raise NotProtected("batches() was called before protect(): a restart would have no state to go on from")
         first = self._epochs_opened
@@ -98,7 +103,7 @@ class Job:
         return feeding.batches(self, dataset, plan, collate, loader)
 
     def commit(self, *steppers: Any) -> bool:
-        """End the body of the loop: reduce, agree, step every optimizer and scheduler given, snapshot. A resize happens here.
+        """End the body of the loop: reduce, agree, step every optimizer and scheduler given, snapshot; resize if asked.
 
         True when a step was committed; False when more pieces of it follow, or when it has to be computed again.
         """
@@ -129,7 +134,11 @@ class Job:
                 timer.cancel()
 
     def _hung(self, name: str) -> None:
-        self.tell("hung", f"the on_resize callback {name} has not returned for {CALLBACK_S:.0f} s; this member ends", callback=name)
+        self.tell(
+            "hung",
+            f"the on_resize callback {name} has not returned for {CALLBACK_S:.0f} s; this member ends",
+            callback=name,
+        )
         sys.stderr.flush()
         os._exit(Exit.CRASHED)
 
@@ -137,7 +146,7 @@ class Job:
 def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
     """Become a member of the run that this process was started for; without one, a job of one member.
 
-    `slots` is how many snapshots are kept in memory (2; 0 for none), `snapshot_every` the steps between them (0: chosen).
+    `slots` is how many snapshots are kept in memory (2; 0 for none), `snapshot_every` the steps between (0: chosen).
     """
     global _current  # noqa: PLW0603 - one process is one member
     if _current is not None:
@@ -158,16 +167,19 @@ def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
 
 
 def watch_exceptions(job: Job) -> None:
-    """An exception after a held failure is its consequence, not the loop's fault: the member is restarted from memory, and says so."""
+    """An exception after a held failure is its consequence, not the loop's fault: the member is restarted from memory,
+    and says so.
+    """
     usual = sys.excepthook
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         usual(kind, error, trace)
         if torch.distributed.is_initialized() and job.group.failure:
-            job.tell("fallback", f"the loop raised {kind.__name__} after a lost collective; this member restarts from memory")
+            job.tell(
+                "fallback", f"the loop raised {kind.__name__} after a lost collective; this member restarts from memory"
+            )
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(Exit.AGAIN)
 
     sys.excepthook = hook
-

@@ -53,7 +53,14 @@ class Keeper:
         rate = failure_rate(self.failures, time.monotonic() - self._began)
         return every_steps(self.cost_s, step_s, rate)
 
-    def keep(self, generation: int, step: int, place: tuple[int, int], state: tuple[dict[str, Leaf], dict[str, Any]], kind: str) -> bool:
+    def keep(
+        self,
+        generation: int,
+        step: int,
+        place: tuple[int, int],
+        state: tuple[dict[str, Leaf], dict[str, Any]],
+        kind: str,
+    ) -> bool:
         """Snapshot the state after `step`; False when all slots are being read."""
         if not self.slots:
             return False
@@ -77,7 +84,9 @@ class Keeper:
         return self._layout
 
     def _ready(self, layout: Layout, table: int) -> Camera:
-        """A camera whose slots are large enough; new slots beside the old ones when they are not, which hold until these are sealed."""
+        """A camera whose slots are large enough; new slots beside the old ones when they are not, which hold until
+        these are sealed.
+        """
         if self._camera is None or self._room[0] < table or self._room[1] < layout.data_bytes:
             self._room = (table, int(layout.data_bytes * SLACK))
             self.shelf = f"{self.member.name}-{self._made}"

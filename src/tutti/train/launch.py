@@ -22,22 +22,50 @@ OWN_FAILURE = 125
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tutti.train", description="Run an elastic training job on this machine.")
-    parser.add_argument("--workers", "--nproc-per-node", "--nproc_per_node", dest="workers", default="1", help="members, or MIN:MAX")
+    parser = argparse.ArgumentParser(
+        prog="python -m tutti.train", description="Run an elastic training job on this machine."
+    )
+    parser.add_argument(
+        "--workers", "--nproc-per-node", "--nproc_per_node", dest="workers", default="1", help="members, or MIN:MAX"
+    )
     parser.add_argument("--min", type=int, default=1, help="least members that may compute (1)")
     parser.add_argument("--max", type=int, default=0, help="most members (as many as --workers)")
     parser.add_argument("--sizes", default="", help="legal sizes, as 1,2,4 (all between --min and --max)")
-    parser.add_argument("--max-restarts", "--max_restarts", type=int, default=3, help="replacements for lost members (3)")
+    parser.add_argument(
+        "--max-restarts", "--max_restarts", type=int, default=3, help="replacements for lost members (3)"
+    )
     parser.add_argument("--standby", type=int, default=0, help="members kept warm beside the ones that compute (0)")
-    parser.add_argument("--run-id", "--rdzv-id", "--rdzv_id", dest="run", default="", help="name of the run; the same name goes on from its memory")
+    parser.add_argument(
+        "--run-id",
+        "--rdzv-id",
+        "--rdzv_id",
+        dest="run",
+        default="",
+        help="name of the run; the same name goes on from its memory",
+    )
     parser.add_argument("--slots", type=int, default=2, help="snapshots kept in memory (2; 0 for none)")
-    parser.add_argument("--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)")
-    parser.add_argument("--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)")
+    parser.add_argument(
+        "--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)"
+    )
+    parser.add_argument(
+        "--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)"
+    )
     parser.add_argument("--story", type=Path, help="write the run's events to this file, one JSON object per line")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the error stream")
     parser.add_argument("-m", "--module", action="store_true", help="the command is a Python module")
-    for ignored in ("nnodes", "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port"):
-        parser.add_argument(f"--{ignored}", f"--{ignored.replace('-', '_')}", dest=ignored.replace("-", "_"), help=argparse.SUPPRESS)
+    for ignored in (
+        "nnodes",
+        "node-rank",
+        "rdzv-backend",
+        "rdzv-endpoint",
+        "rdzv-conf",
+        "monitor-interval",
+        "master-addr",
+        "master-port",
+    ):
+        parser.add_argument(
+            f"--{ignored}", f"--{ignored.replace('-', '_')}", dest=ignored.replace("-", "_"), help=argparse.SUPPRESS
+        )
     parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="python loop.py ...")
     return parser
@@ -62,7 +90,9 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
     was_here = folder.take()
     story = to_stderr(options.story, options.quiet)
     if was_here:
-        story.tell("adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name)
+        story.tell(
+            "adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name
+        )
     hands = Hands(read_command(words), folder, folder.path.name)
     agent = Agent(folder, Roster(rule, want, options.max_restarts, options.standby), hands, story)
     try:

@@ -23,7 +23,9 @@ class Ledger:
         before = ranges[at - 1] if at > 0 else (-1, -1)
         after = ranges[at] if at < len(ranges) else (stop + 1, stop + 1)
         if before[1] > start or after[0] < stop:
-            raise DataChanged(f"samples {start} to {stop} of epoch {epoch} were committed twice: the run would not be exactly-once")
+            raise DataChanged(
+                f"samples {start} to {stop} of epoch {epoch} were committed twice: the run would not be exactly-once"
+            )
         low = at - 1 if before[1] == start else at
         high = at + 1 if after[0] == stop else at
         joined = (before[0] if low < at else start, after[1] if high > at else stop)

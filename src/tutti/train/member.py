@@ -35,7 +35,7 @@ class Member:
         self.asked: dict[str, dict[str, Any]] = {}
         self._index = index
         self._beats = Beats(self.folder.beats)
-        self._slots: dict[str, Any] | None = None
+        self._slots: dict[str, Any] = {}
         self._line = lines.connect(str(self.folder.socket))
         self.say("hello", member=name, pid=os.getpid())
         self._start_beating()
@@ -47,7 +47,7 @@ class Member:
     def say(self, word: str, **facts: Any) -> None:
         self._line.send({"say": word, **facts})
 
-    def hear(self, wait_s: float = 0.0) -> None:
+    def hear(self, wait_s: float | None = 0.0) -> None:
         """Take in what the agent said."""
         for message in self._line.receive(wait_s):
             if message["say"] == "generation":
@@ -79,12 +79,12 @@ class Member:
 
     def ask_slots(self, shelf: str, table: int, data: int, count: int) -> Entry:
         """Memory for snapshots, or NoMemory with the numbers."""
-        self._slots = None
+        self._slots.clear()
         self.say("slots", shelf=shelf, table=table, data=data, count=count)
         until = time.monotonic() + SLOTS_S
-        while self._slots is None and self.has_agent and time.monotonic() < until:
+        while not self._slots and self.has_agent and time.monotonic() < until:
             self.hear(0.5)
-        if self._slots is None:
+        if not self._slots:
             raise AgentGone
         if self._slots["why"]:
             raise NoMemory(self._slots["why"])

@@ -32,7 +32,9 @@ class Sealed:
 
 @dataclass
 class Memory:
-    """Every sealed slot of a run, pinned while this is open; `is_checked` compares their bytes with their checksums first."""
+    """Every sealed slot of a run, pinned while this is open; `is_checked` compares their bytes with their checksums
+    first.
+    """
 
     shelf: Shelf
     is_checked: bool = False
@@ -41,7 +43,7 @@ class Memory:
     _pins: ExitStack = field(default_factory=ExitStack)
     _complete: dict[int, list[Sealed]] = field(default_factory=dict)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Memory:  # noqa: PYI034 - Self is newer than Python 3.10
         for entry in self.shelf.entries():
             for number, slot in enumerate(self.shelf.open(entry)):
                 self._pin(f"{entry.member}.{number}", slot)
@@ -69,7 +71,7 @@ class Memory:
         return Reader(self._of(step), tuple(prefer))
 
     def _of(self, step: int) -> list[Sealed]:
-        """The slots of a step. Those of one generation belong together; a step that was computed again is another one."""
+        """The slots of a step. Those of one generation belong together; a step computed again is another one."""
         if step not in self._complete:
             found = [sealed for sealed in self.sealed if sealed.label.step == step]
             numbers = sorted({sealed.label.generation for sealed in found}, reverse=True)

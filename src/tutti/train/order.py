@@ -1,7 +1,8 @@
 """The order of the samples: a pure function of seed and epoch.
 
-Position i of an epoch maps to one index of the dataset by a keyed permutation (a Feistel network over a grid just larger than the dataset, walked until it
-lands inside). Nothing is materialised, any position can be asked for alone, and no number of members appears in it.
+Position i of an epoch maps to one index of the dataset by a keyed permutation (a Feistel network over a grid just
+larger than the dataset, walked until it lands inside). Nothing is materialised, any position can be asked for alone,
+and no number of members appears in it.
 
 The arithmetic works on single numbers and on integer arrays alike, and never leaves 63 bits.
 """

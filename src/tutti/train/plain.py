@@ -1,4 +1,4 @@
-"""State that is not a tensor, as JSON: numbers, text, lists, tuples and dictionaries come back as they were; nothing else is accepted.
+"""State that is not a tensor, as JSON: numbers, text, lists, tuples and dictionaries come back as they were.
 
 No pickle: reading a snapshot never runs code.
 """

@@ -103,7 +103,7 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
     member = member_of(job)
     job.wrappers.release()
     job.group.dissolve()
-    member.say("stuck", generation=number, step=job.course.step, why=why.split("\n")[0][:300])
+    member.say("stuck", generation=number, step=job.course.step, why=why.split("\n", maxsplit=1)[0][:300])
     try:
         return member.wait_generation(after=number)
     except AgentGone:
@@ -119,7 +119,9 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         apply()
         if shards(job):
             snapshot(job)
-    claims = [replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims]
+    claims = [
+        replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims
+    ]
     if shards(job) and job.generation != generation.number:
         fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
     job.generation = generation.number
@@ -139,7 +141,9 @@ def shards(job: Job) -> bool:
 
 
 def claim_of(job: Job, in_doubt: bool) -> Claim:
-    """What this member can bring. State that was torn in the middle of a step counts as none; shards are brought by memory."""
+    """What this member can bring. State that was torn in the middle of a step counts as none; shards are brought by
+    memory.
+    """
     has_state = not (job.is_fresh or job.is_standby or job.is_torn)
     is_split = shards(job)
     return Claim(member_of(job).name, job.course.step if has_state else EMPTY, in_doubt, is_split, not is_split)
@@ -168,7 +172,10 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
 def read_back(job: Job, memory: Memory, step: int) -> None:
     """Roll back (or forward) in place to a step that is in memory."""
     rest = memory.rest(step)
-    job.protected.write(rest["things"], memory.reader(step, prefer=[f"{job.keeper.shelf}.{at}" for at in range(3)] if job.keeper else []))
+    job.protected.write(
+        rest["things"],
+        memory.reader(step, prefer=[f"{job.keeper.shelf}.{at}" for at in range(3)] if job.keeper else []),
+    )
     job.course = course.from_record(rest["course"])
     job.is_torn = False
 
@@ -185,7 +192,9 @@ def snapshot(job: Job) -> bool:
     job.protected.check(leaves)
     rest = {"things": things, "course": job.course.to_record()}
     try:
-        kept = job.keeper.keep(job.generation, job.course.step, (job.rank, job.world), (leaves, rest), job.protected.fingerprint)
+        kept = job.keeper.keep(
+            job.generation, job.course.step, (job.rank, job.world), (leaves, rest), job.protected.fingerprint
+        )
     except AgentGone:
         return False
     member_of(job).asked.pop("snapshot", None)
@@ -199,7 +208,8 @@ def report(job: Job, verdict: Verdict, took_s: float) -> None:
     if job.rank != 0 or keeper is None:
         return
     member.say(
-        "progress", step=job.course.step, rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0, world=job.world,
+        "progress", step=job.course.step, world=job.world,
+        rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0,
         generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
         snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
         level=job.level, batch=job.course.global_batch,
@@ -228,5 +238,3 @@ def stop_holding(job: Job) -> None:
 def member_of(job: Job) -> Member:
     assert job.member is not None
     return job.member
-
-

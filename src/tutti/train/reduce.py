@@ -1,4 +1,6 @@
-"""Gradients over all ranks: the plain sum (`fast`), or a sum whose order does not depend on the number of members (`ordered`)."""
+"""Gradients over all ranks: the plain sum (`fast`), or a sum whose order does not depend on the number of members
+(`ordered`).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def buckets(tensors: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
 
 def spread(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     """Copy a flat buffer back into the tensors it was made of."""
-    parts = flat.split([tensor.numel() for tensor in tensors])
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     torch._foreach_copy_(list(tensors), [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)])
 
 
@@ -85,7 +87,9 @@ def fold(nodes: dict[Node, torch.Tensor], leaves: int) -> torch.Tensor:
 
 
 def sum_ordered(group: Group, leaves: dict[int, torch.Tensor], deal: Deal, size: int) -> torch.Tensor:
-    """The sum of all leaves in the canonical order: each rank folds its own subtrees, owners of a slice fold the rest, all gather it."""
+    """The sum of all leaves in the canonical order: each rank folds its own subtrees, owners of a slice fold the rest,
+    all gather it.
+    """
     runs = [(pieces[0].logical, pieces[-1].logical + 1) if pieces else (0, 0) for pieces in deal.pieces]
     count = max(end for _, end in runs)
     mine = {node: fold_part(leaves, node) for node in cover(*runs[group.rank])}
@@ -93,7 +97,7 @@ def sum_ordered(group: Group, leaves: dict[int, torch.Tensor], deal: Deal, size:
         return fold(mine, count)
     width = -(-size // group.world)
     received = exchange(group, mine, runs, width, size)
-    part = fold({node: row for node, row in received.items()}, count)
+    part = fold(dict(received.items()), count)
     whole = torch.empty(width * group.world, dtype=part.dtype)
     dist.all_gather_into_tensor(whole, part)
     return whole[:size]

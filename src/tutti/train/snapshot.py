@@ -6,19 +6,19 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import torch
 
 from tutti.train import plain
 from tutti.train.agent.shelf import Entry, Shelf
-from tutti.train.agent.slots import Busy, Label, Slot
+from tutti.train.agent.slots import Busy, Label
 from tutti.train.boxes import Box, share_rows
 from tutti.train.state import Leaf
 
 ALIGN = 64
 
-Mark = tuple[int, Optional[int]]
+Mark = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ class Camera:
         live = [cut(leaves[part.name], part.box) for part in layout.parts]
         seen: Sequence[Mark | None] = self._seen.get(number) or [None] * len(views)
         # The local part of a shard is a new view each time, whose version says nothing.
-        known = [before if leaves[part.name].is_shared else None for part, before in zip(layout.parts, seen, strict=True)]
+        known = [
+            before if leaves[part.name].is_shared else None for part, before in zip(layout.parts, seen, strict=True)
+        ]
         now = [mark(tensor, before) for tensor, before in zip(live, known, strict=True)]
         pairs = [(view, tensor) for view, tensor, a, b in zip(views, live, seen, now, strict=True) if not is_same(a, b)]
         self._seen[number] = now
@@ -122,7 +124,9 @@ class Camera:
             self._views = {kept: views for kept, views in self._views.items() if kept[0] != number}
             self._seen.pop(number, None)
             data = self.slots[number].data
-            self._views[key] = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
+            self._views[key] = [
+                view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts
+            ]
         return self._views[key]
 
 

@@ -46,7 +46,9 @@ class Protected:
     def add(self, things: dict[str, Any]) -> None:
         for name, thing in things.items():
             if not (torch.is_tensor(thing) or isinstance(thing, dict) or hasattr(thing, "state_dict")):
-                raise StateChanged(f"cannot protect {name!r}: a {type(thing).__name__} is neither a tensor nor has a state_dict()")
+                raise StateChanged(
+                    f"cannot protect {name!r}: a {type(thing).__name__} is neither a tensor nor has a state_dict()"
+                )
             if "/" in name:
                 raise StateChanged(f"cannot protect under the name {name!r}: a name has no slash")
         self.things.update(things)
@@ -54,16 +56,22 @@ class Protected:
     def read(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
         """The live tensors by name, and the rest of the state."""
         found: dict[str, torch.Tensor] = {}
-        rest = {name: plain.pick(content_of(thing), name, torch.is_tensor, found) for name, thing in self.things.items()}
+        rest = {
+            name: plain.pick(content_of(thing), name, torch.is_tensor, found) for name, thing in self.things.items()
+        }
         return {name: leaf_of(name, tensor) for name, tensor in found.items()}, rest
 
     def check(self, leaves: dict[str, Leaf]) -> None:
-        """Refuse state whose tensors are no longer what they were. Optimizers make theirs late, so they are not part of it."""
+        """Refuse state whose tensors are no longer what they were. Optimizers make theirs late, so they are not part of
+        it.
+        """
         late = tuple(f"{name}/" for name, thing in self.things.items() if isinstance(thing, torch.optim.Optimizer))
-        fingerprint = fingerprint_of({name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))})
+        fingerprint = fingerprint_of(
+            {name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))}
+        )
         if self.fingerprint and fingerprint != self.fingerprint:
             raise StateChanged(
-                "the protected state changed its shape: names, types and shapes of its tensors must stay what they were "
+                "the protected state changed its shape: names, types and shapes of its tensors must stay as they were "
                 "at the first commit; call protect() again after changing a model"
             )
         self.fingerprint = fingerprint

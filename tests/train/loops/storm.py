@@ -1,4 +1,4 @@
-"""A loop that proves itself: one parameter per sample counts how often the sample was trained on, beside a small network with dropout.
+"""A loop that proves itself: one parameter per sample counts how often it was trained on, beside a small network.
 
 What happens to it is in the environment: LOOP is JSON with the wrapper, the numerics, and faults by member and step.
 """
@@ -8,13 +8,14 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from tutti import train
 
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "wrap": "plain",
     "numerics": "fast",
     "epochs": 2,
@@ -72,7 +73,7 @@ def cut_sockets():
     for entry in Path("/proc/self/fd").iterdir():
         try:
             number = int(entry.name)
-            if "socket" in os.readlink(entry):
+            if "socket" in str(entry.readlink()):
                 peer = socket.socket(fileno=os.dup(number))
                 if peer.family == socket.AF_INET and peer.getpeername()[1] != int(os.environ["MASTER_PORT"]):
                     peer.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,6 @@
-"""The agent: owns the members' socket, the generations, the snapshot memory and the watch over the processes of one run."""
+"""The agent: owns the members' socket, the generations, the snapshot memory and the watch over the processes of one
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from tutti.train.agent import lines, roster
 from tutti.train.agent.beats import ENTRIES, Beats, Budget
 from tutti.train.agent.exits import meaning
 from tutti.train.agent.folder import Folder
+from tutti.train.agent.generation import Generation
 from tutti.train.agent.journal import Journal
 from tutti.train.agent.shelf import Entry, Shelf, TooSmall
 from tutti.train.agent.story import Story
@@ -132,7 +135,7 @@ class Agent:
             "stuck": self._heard_stuck,
             "progress": self._heard_progress,
             "slots": self._heard_slots,
-            "story": lambda seat, said: self.story.tell(said["event"], said["text"], **said.get("facts", {})),
+            "story": lambda _, said: self.story.tell(said["event"], said["text"], **said.get("facts", {})),
         }
 
     def _accept(self) -> None:
@@ -169,7 +172,7 @@ class Agent:
         except lines.BadLine as error:
             self.fence(seat, f"sent what is not a message ({error})")
             seat.line.is_open = False
-        if seat.line and not seat.line.is_open:
+        if not seat.line.is_open:
             self._hang_up(seat.line)
             seat.line = None
 
@@ -189,17 +192,22 @@ class Agent:
         self.roster.committed(said.get("step", -1))
         if self.roster._is_settled():
             facts = {key: said[key] for key in ("step", "source", "world") if key in said}
-            text = f"generation {said['generation']} computes with {said.get('world')} members from step {said.get('step', 0)} on"
-            self.story.tell("formed", text, generation=said["generation"], **facts)
+            number, step = said["generation"], said.get("step", 0)
+            text = f"generation {number} computes with {said.get('world')} members from step {step} on"
+            self.story.tell("formed", text, generation=number, **facts)
 
     def _heard_stuck(self, seat: Seat, said: lines.Message) -> None:
         self.roster.stuck(seat.name, said["generation"])
-        self.story.tell("stuck", f"{seat.name} cannot go on: {said['why']}", member=seat.name, generation=said["generation"])
+        self.story.tell(
+            "stuck", f"{seat.name} cannot go on: {said['why']}", member=seat.name, generation=said["generation"]
+        )
 
     def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
         self.roster.committed(said["step"])
         if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
-            self.shelf.retire(said["snapshot_step"], [self.shelves[name] for name in self.seats if name in self.shelves])
+            self.shelf.retire(
+                said["snapshot_step"], [self.shelves[name] for name in self.seats if name in self.shelves]
+            )
         self.progress = {**said, "member": seat.name}
 
     def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
@@ -312,7 +320,7 @@ class Agent:
         taken = [entry.member for entry in self.shelf.entries()] + list(self.journal.current.members)
         return 1 + max((int(name[1:].partition("-")[0]) for name in taken), default=-1)
 
-    def _after_restart(self) -> roster.Generation:
+    def _after_restart(self) -> Generation:
         """Generations go on counting where a dead agent stopped, but its members are gone."""
         last = self.journal.current
-        return roster.Generation(last.number, (), "", last.step, last.reason)
+        return Generation(last.number, (), "", last.step, last.reason)

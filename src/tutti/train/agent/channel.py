@@ -1,9 +1,11 @@
-"""The messages of the channel between a job and its scheduler, as typed records. The specification is docs/reference/channel.md."""
+"""The messages of the channel between a job and its scheduler, as typed records. The specification is
+docs/reference/channel.md.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar
 
 from tutti.train.agent.lines import BadLine, Message
 
@@ -114,12 +116,23 @@ class Unknown:
     of: str
 
 
-Request = Union[Resize, Snapshot, Leave]
-Answer = Union[Accepted, Refused, Released, Done]
-Word = Union[Hello, Welcome, Goodbye, Progress, Resize, Snapshot, Leave, Accepted, Refused, Released, Done, Unknown]
+Request = Resize | Snapshot | Leave
+Answer = Accepted | Refused | Released | Done
+Word = Hello | Welcome | Goodbye | Progress | Resize | Snapshot | Leave | Accepted | Refused | Released | Done | Unknown
 
 _WORDS: tuple[type[Word], ...] = (
-    Hello, Welcome, Goodbye, Progress, Resize, Snapshot, Leave, Accepted, Refused, Released, Done, Unknown,
+    Hello,
+    Welcome,
+    Goodbye,
+    Progress,
+    Resize,
+    Snapshot,
+    Leave,
+    Accepted,
+    Refused,
+    Released,
+    Done,
+    Unknown,
 )
 _BY_NAME = {word.say: word for word in _WORDS}
 

@@ -120,5 +120,7 @@ def socket_path(address: str) -> str:
     """The path in `unix:/path`; other transports belong to other backends."""
     scheme, _, path = address.partition(":")
     if scheme != "unix" or not path:
-        raise ValueError(f"cannot reach the scheduler at {address!r}: on one machine TUTTI_CHANNEL is unix:/path/to.sock")
+        raise ValueError(
+            f"cannot reach the scheduler at {address!r}: on one machine TUTTI_CHANNEL is unix:/path/to.sock"
+        )
     return path

@@ -56,7 +56,8 @@ class Folder:
         was_here = self.owner.exists()
         holder = self.owner.read_text() if was_here else ""
         if holder and is_alive(holder):
-            raise Taken(f"run {self.path.name!r} is already running (process {holder.split('/')[1]}): choose another --run-id, or end it")
+            pid = holder.split("/")[1]
+            raise Taken(f"run {self.path.name!r} is already running (process {pid}): use another --run-id, or end it")
         self.owner.write_text(identity(os.getpid()))
         self.slots.mkdir(exist_ok=True)
         self.socket.unlink(missing_ok=True)
@@ -81,16 +82,23 @@ class Folder:
 def home() -> Path:
     """The folder of all runs of this user, in memory."""
     chosen = os.environ.get("TUTTI_TRAIN_HOME")
-    return Path(chosen) if chosen else Path("/dev/shm") / f"tutti-train-{os.getuid()}"
+    shared = Path("/dev/shm")  # noqa: S108 - the folder in it is named for the user, mode 0700
+    return Path(chosen) if chosen else shared / f"tutti-train-{os.getuid()}"
 
 
 def folder_of(run: str) -> Folder:
     """The folder of a run."""
     if not RUN_NAME.fullmatch(run):
-        raise ValueError(f"{run!r} cannot name a run: letters, digits, dot, dash and underscore, at most 64, starting with a letter or digit")
+        raise ValueError(
+            f"{run!r} cannot name a run: letters, digits, dot, dash and underscore, at most 64, "
+            f"starting with a letter or digit"
+        )
     folder = Folder(home() / run)
     if len(os.fsencode(folder.socket)) > SOCKET_PATH_BYTES:
-        raise ValueError(f"{folder.socket} is too long for a Unix socket ({SOCKET_PATH_BYTES} bytes): use a shorter --run-id or TUTTI_TRAIN_HOME")
+        raise ValueError(
+            f"{folder.socket} is too long for a Unix socket ({SOCKET_PATH_BYTES} bytes): "
+            f"use a shorter --run-id or TUTTI_TRAIN_HOME"
+        )
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The journal of generations: each is written once, after the one it expects, and is on disk before anyone hears of it."""
+"""The journal of generations: each is written once, after the one it expects, before anyone hears of it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Union
 
 from tutti.train.agent.exits import Exit, meaning
 from tutti.train.agent.generation import NOBODY, Generation
@@ -68,7 +67,7 @@ class Finish:
     reason: str
 
 
-Order = Union[Spawn, Announce, EndAll, Park, Finish]
+Order = Spawn | Announce | EndAll | Park | Finish
 
 
 @dataclass
@@ -99,7 +98,7 @@ class Roster:
         self.members[name] = Member(name)
 
     def joined(self, name: str) -> bool:
-        """A member said hello; True when it waits for the first generation, False when it builds beside a running one."""
+        """A member said hello; True when it waits for the first generation, False when it stands by a running one."""
         others = [member for member in self.members.values() if member.is_here and member.name != name]
         is_first = all(member.stage in (Stage.STARTING, Stage.JOINING) for member in others)
         self.members[name].stage = Stage.JOINING if is_first else Stage.BUILDING
@@ -146,7 +145,9 @@ class Roster:
             return
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
         if seen > 1 and self.generation.number:
-            self.fatal = self.fatal or Finish(code, f"two members crashed after step {self.step}, the last {name}: the loop itself fails there")
+            self.fatal = self.fatal or Finish(
+                code, f"two members crashed after step {self.step}, the last {name}: the loop itself fails there"
+            )
 
     # orders
 
@@ -167,7 +168,7 @@ class Roster:
         return [*self._parked(), *self._spawns(here)]
 
     def announced(self, generation: Generation) -> None:
-        """A generation is in the journal: its members are active, those of the one before it that are not in it leave."""
+        """A generation is in the journal: its members are active, those of the last one that are not in it leave."""
         for name in self.generation.members:
             member = self.members.get(name)
             if member and member.is_here and name not in generation.members:
@@ -176,7 +177,10 @@ class Roster:
             self.members[name].stage = Stage.ACTIVE
         self.fruitless = 0 if self.lost() else self.fruitless + 1
         if self.fruitless > FRUITLESS:
-            self.fatal = Finish(Exit.CRASHED, f"{FRUITLESS} generations in a row committed nothing, and nobody was lost: see why they are stuck")
+            self.fatal = Finish(
+                Exit.CRASHED,
+                f"{FRUITLESS} generations in a row committed nothing, and nobody was lost: see why they are stuck",
+            )
         self.generation = generation
 
     def lost(self) -> list[str]:
@@ -191,14 +195,24 @@ class Roster:
             return [Finish(Exit.PREEMPTED, "left, with its state kept")]
         if self.members and self.want <= self.holes:
             code = self.first_code or Exit.CRASHED
-            return [Finish(code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left")]
+            return [
+                Finish(
+                    code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left"
+                )
+            ]
         return [Spawn(self.want - self.holes)]
 
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
         never_joined = all(member.stage is Stage.STARTING for member in here)
         failed = any(not member.is_here and member.code != Exit.FINISHED for member in self.members.values())
-        return self.generation.number == 0 and never_joined and failed and len(here) < self.want and not self._first_start()
+        return (
+            self.generation.number == 0
+            and never_joined
+            and failed
+            and len(here) < self.want
+            and not self._first_start()
+        )
 
     def _first_start(self) -> bool:
         return len(self.members) < self.want
@@ -282,4 +296,8 @@ class Roster:
         if not self._broken() or self.is_finished or self._following() is not None:
             return []
         alive = sum(self._stays(name) for name in self.generation.members)
-        return [Park(f"{alive} members are left and {self.rule.least} is the least: the state stays in memory until more come")]
+        return [
+            Park(
+                f"{alive} members are left and {self.rule.least} is the least: the state stays in memory till more come"
+            )
+        ]

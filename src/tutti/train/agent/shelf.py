@@ -41,7 +41,8 @@ class Shelf:
         free = free_bytes(self.folder)
         if entry.memory_bytes > free:
             raise TooSmall(
-                f"{entry.count} snapshot slots of {megabytes(entry.data_capacity)} need {megabytes(entry.memory_bytes)} of memory "
+                f"{entry.count} snapshot slots of {megabytes(entry.data_capacity)} need "
+                f"{megabytes(entry.memory_bytes)} of memory "
                 f"and {megabytes(free)} are free: protect less, ask for more memory, or start with --slots 0"
             )
         paths = [self._path(entry.member, index) for index in range(entry.count)]
@@ -78,7 +79,9 @@ class Shelf:
             path.unlink(missing_ok=True)
 
     def retire(self, step: int, kept: list[str]) -> None:
-        """Give back what nobody would go back to: shelves not in use whose newest snapshot is older than a complete step."""
+        """Give back what nobody would go back to: shelves not in use whose newest snapshot is older than a complete
+        step.
+        """
         for entry in self.entries():
             if entry.member not in kept and self.newest(entry) < step:
                 self.remove(entry.member)

@@ -1,8 +1,8 @@
 """Snapshot memory: slots that outlive the process that filled them.
 
-A slot is a file in memory with a header, a table that says what is in it, and the bytes. It is sealed last, so a slot that is not sealed
-is not a snapshot; and it is locked while it is read or written, so a slot being read is never overwritten. The locks are the kernel's
-and die with their holder.
+A slot is a file in memory with a header, a table that says what is in it, and the bytes. It is sealed last, so a slot
+that is not sealed is not a snapshot; and it is locked while it is read or written, so a slot being read is never
+overwritten. The locks are the kernel's and die with their holder.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ class Slot:
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:
-        # A lock belongs to an open file, not to a process: each use opens its own, or two uses in one process would share it.
+        # A lock belongs to an open file, not to a process: each use opens its own, or two uses in one process would
+        # share it.
         holder = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(holder, how | fcntl.LOCK_NB)
