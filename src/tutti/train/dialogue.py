@@ -128,7 +128,7 @@ class Dialogue:
     def _is_done(self, request: Request) -> bool:
         roster = self.agent.roster
         if isinstance(request, Resize):
-            there = len(roster.generation.members) == request.target and roster._is_settled()
+            there = len(roster.generation.members) == request.target and roster.is_settled()
             return there and not any(member.stage.value == "leaving" for member in roster.members.values())
         if isinstance(request, Snapshot):
             accepted = self.open[request.id][1]

@@ -190,7 +190,7 @@ class Agent:
     def _heard_formed(self, seat: Seat, said: lines.Message) -> None:
         self.roster.formed(seat.name, said["generation"])
         self.roster.committed(said.get("step", -1))
-        if self.roster._is_settled():
+        if self.roster.is_settled():
             facts = {key: said[key] for key in ("step", "source", "world") if key in said}
             number, step = said["generation"], said.get("step", 0)
             text = f"generation {number} computes with {said.get('world')} members from step {step} on"

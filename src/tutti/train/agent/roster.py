@@ -224,7 +224,7 @@ class Roster:
         chosen = self._chosen()
         if not chosen or (tuple(chosen) == self.generation.members and not self._broken()):
             return None
-        if self.generation.number and not (self._broken() or self._is_settled()):
+        if self.generation.number and not (self._broken() or self.is_settled()):
             return None
         return Generation(self.generation.number + 1, tuple(chosen), self.store, self.step, self._why(chosen))
 
@@ -266,9 +266,10 @@ class Roster:
             return bool(left) and len(stuck) == len(left)
         return bool(left) and (bool(self.lost()) or len(stuck) == len(left))
 
-    def _is_settled(self) -> bool:
+    def is_settled(self) -> bool:
         """A planned change waits until the one before it is complete."""
-        return all(self.members[name].formed == self.generation.number for name in self.generation.members)
+        members = (self.members[name] for name in self.generation.members)
+        return all(member.formed == self.generation.number for member in members if member.is_here)
 
     def _why(self, chosen: list[str]) -> str:
         lost = self.lost()
@@ -287,7 +288,7 @@ class Roster:
         missing -= self.holes
         if self.generation.number == 0:
             missing -= self.spares
-        elif not self._is_settled():
+        elif not self.is_settled():
             # Starting a process takes longer than forming a group: recovery first.
             return []
         return [Spawn(missing)] if missing > 0 else []

@@ -1,0 +1,247 @@
+"""Decisions about membership: facts in, orders out. No process is started here."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tutti.train.agent.exits import Exit
+from tutti.train.agent.roster import Announce, EndAll, Finish, Park, Roster, Spawn, Stage
+from tutti.train.agent.sizes import SizeRule
+
+
+class Play:
+    """Carries orders out at once, as an agent with perfect hands would."""
+
+    def __init__(self, want=4, least=1, restarts=3, spares=0, **rule_options):
+        self.roster = Roster(SizeRule(least, 8, **rule_options), want, restarts, spares)
+        self.count = 0
+        self.said = []
+        self.code = None
+
+    def go(self):
+        for _ in range(20):
+            orders = [order for order in self.roster.orders() if self.carry_out(order)]
+            if not orders:
+                return self
+        raise AssertionError(f"no rest: {orders}")
+
+    def carry_out(self, order):
+        if isinstance(order, Spawn):
+            for _ in range(order.count):
+                self.roster.started(f"m{self.count}")
+                self.count += 1
+        elif isinstance(order, Announce):
+            self.roster.announced(order.generation)
+        elif isinstance(order, EndAll):
+            self.roster.is_ending = True
+            for member in self.here():
+                self.roster.gone(member, -9)
+            self.roster.is_ending = False
+        elif isinstance(order, Finish):
+            self.code = order.code
+            return False
+        elif isinstance(order, Park):
+            fresh = order not in self.said
+            self.said.append(order)
+            return fresh
+        return True
+
+    def here(self, *stages):
+        members = self.roster.members.values()
+        return [member.name for member in members if member.is_here and (not stages or member.stage in stages)]
+
+    def join_all(self):
+        for name in self.here(Stage.STARTING):
+            self.roster.joined(name)
+        for name in self.here(Stage.BUILDING):
+            self.roster.is_ready(name)
+        return self.go()
+
+    def form(self):
+        for name in self.roster.generation.members:
+            if self.roster.members[name].is_here:
+                self.roster.formed(name, self.roster.generation.number)
+        return self.go()
+
+    def lose(self, name, code=-9):
+        self.roster.gone(name, code)
+        return self.go()
+
+    @property
+    def members(self):
+        return self.roster.generation.members
+
+
+def started(**options):
+    return Play(**options).go().join_all().form()
+
+
+def test_a_run_starts_whole():
+    play = Play(want=3).go()
+    for name in ("m0", "m1"):
+        play.roster.joined(name)
+        assert play.go().members == ()
+    play.roster.joined("m2")
+    assert play.go().members == ("m0", "m1", "m2")
+
+
+def test_a_lost_member_is_left_out_at_once_and_replaced_later():
+    play = started()
+    assert play.lose("m1").members == ("m0", "m2", "m3")
+    assert play.form().join_all().members == ("m0", "m2", "m3", "m4")
+
+
+def test_a_standby_takes_the_place_in_the_same_generation():
+    play = started(spares=1).join_all()
+    assert play.lose("m2").members == ("m0", "m1", "m3", "m4")
+
+
+def test_without_restarts_the_run_goes_on_smaller():
+    play = started(restarts=0)
+    assert play.lose("m1").form().join_all().members == ("m0", "m2", "m3")
+    assert play.here() == ["m0", "m2", "m3"]
+
+
+def test_below_the_least_it_parks_and_does_not_compute():
+    play = started(least=4, restarts=0)
+    number = play.roster.generation.number
+    play.lose("m1")
+    assert play.roster.generation.number == number
+    assert "4 is the least" in play.said[0].reason
+
+
+def test_an_illegal_size_is_never_announced():
+    play = started(listed=(2, 4), restarts=0)
+    assert play.lose("m3").members == ("m0", "m1")
+
+
+def test_everyone_lost_starts_again_until_no_restart_is_left():
+    play = started(want=2, restarts=2)
+    play.lose("m0")
+    play.lose("m1")
+    assert play.join_all().members == ("m2", "m3")
+    play.form().lose("m2")
+    play.lose("m3")
+    assert play.code == 137
+
+
+def test_stuck_without_a_loss_forms_again():
+    play = started()
+    for name in play.members:
+        play.roster.stuck(name, 1)
+    assert play.go().roster.generation.number == 2
+
+
+def test_stuck_for_ever_is_a_failure_with_a_reason():
+    play = started()
+    for number in range(1, 30):
+        for name in play.here():
+            play.roster.stuck(name, number)
+        play.go()
+    assert play.code == Exit.CRASHED
+
+
+def test_two_crashes_at_one_step_are_the_loop_s_fault():
+    play = started()
+    play.roster.committed(7)
+    play.lose("m0", 1)
+    assert play.code is None
+    play.form().lose("m1", 1)
+    assert play.code == 1
+
+
+def test_do_not_retry_is_obeyed():
+    assert started().lose("m0", Exit.NO_RETRY).code == Exit.NO_RETRY
+
+
+def test_finished_members_are_not_lost_and_a_late_standby_is_sent_away():
+    play = started(spares=1).join_all()
+    for name in ("m0", "m1", "m2", "m3"):
+        play.lose(name, 0)
+    assert play.code == 0
+    assert play.roster.generation.number == 1
+
+
+def test_one_in_doubt_at_the_end_may_finish_alone():
+    play = started(least=2)
+    for name in ("m0", "m1", "m2"):
+        play.lose(name, 0)
+    play.roster.stuck("m3", 1)
+    assert play.go().members == ("m3",)
+
+
+def test_members_that_never_join_start_again_together():
+    play = Play(want=2, restarts=4).go()
+    play.lose("m0", 1)
+    assert play.here() == ["m2", "m3"]
+
+
+def test_shrink_and_grow():
+    play = started()
+    play.roster.want = 2
+    assert play.go().form().members == ("m0", "m1")
+    for name in ("m2", "m3"):
+        play.lose(name, Exit.RELEASED)
+    play.roster.want = 3
+    assert play.go().join_all().members == ("m0", "m1", "m4")
+
+
+class Storm(RuleBasedStateMachine):
+    """Whatever happens in whatever order, the promises of a generation hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.play = Play(want=4, least=2, restarts=1000, spares=1).go()
+        self.seen = [0]
+
+    @rule()
+    def join(self):
+        self.play.join_all()
+
+    @rule()
+    def form(self):
+        self.play.form()
+
+    @rule(choice=st.integers(0, 20), code=st.sampled_from([-9, -15, Exit.AGAIN]))
+    def lose(self, choice, code):
+        here = self.play.here()
+        if here:
+            self.play.lose(here[choice % len(here)], code)
+
+    @precondition(lambda self: self.play.here(Stage.LEAVING))
+    @rule()
+    def leave(self):
+        self.play.lose(self.play.here(Stage.LEAVING)[0], Exit.RELEASED)
+
+    @rule(want=st.integers(2, 8))
+    def resize(self, want):
+        self.play.roster.want = want
+        self.play.go()
+
+    @rule()
+    def stuck(self):
+        for name in self.play.here(Stage.ACTIVE):
+            self.play.roster.stuck(name, self.play.roster.generation.number)
+        self.play.roster.committed(self.play.roster.step + 1)
+        self.play.go()
+
+    @invariant()
+    def numbers_only_grow(self):
+        assert self.play.roster.generation.number >= self.seen[-1]
+        self.seen.append(self.play.roster.generation.number)
+
+    @invariant()
+    def a_generation_is_legal_and_nobody_is_in_it_twice(self):
+        members = self.play.members
+        assert len(set(members)) == len(members)
+        assert not members or 2 <= len(members) <= 8
+
+    @invariant()
+    def a_generation_without_a_dead_member_is_never_left_standing(self):
+        lost = self.play.roster.lost()
+        alive = [name for name in self.play.members if self.play.roster.members[name].is_here]
+        assert not lost or len(alive) < 2, "a generation with a dead member and enough others goes on without it"
+
+
+Storm.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStorm = Storm.TestCase
