@@ -3,27 +3,54 @@
 import json
 import shutil
 import sys
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tutti.errors import Misused
 
+if TYPE_CHECKING:
+    from tutti.sim.experiment import Case, Options, Outcome
+
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
+MOST_LISTED = 10
+DEFAULT_POLICIES = ("easy", "balanced")
 
 
 @click.command()
 @click.argument("what", required=False)
 @click.option("--scenes", is_flag=True, help="List the scenes that ship with Tutti.")
+@click.option("--cluster", default="", metavar="SPEC|FILE", help="128x8, 16x4:h100,8x8:a100, or a file.")
+@click.option("--policy", "policies", multiple=True, metavar="NAME|FILE", help="A policy; give several to compare.")
+@click.option("--load", type=float, default=0.0, metavar="X", help="Move arrivals so that this load is offered.")
+@click.option("--estimates", default="", metavar="SOURCE", help="declared, exact, history, none or scaled:F.")
+@click.option("--faults", default="", metavar="FILE", help="What breaks, and when.")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of everything that is drawn.")
+@click.option("--protocol", type=click.Choice(["rlscheduler", "pyss"]), help="Play by the rules of a published study.")
+@click.option("--backfill", type=click.Choice(["none", "easy"]), default="none", help="With --protocol rlscheduler.")
+@click.option("--skip-bad", is_flag=True, help="Leave out entries that cannot be used, and list them.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the report into this folder.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the results.")
-def simulate(what: str | None, scenes: bool, output: str) -> None:
+def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, ...], **rest: object) -> None:
     """Play a scene or a trace through the engine in virtual time."""
     if scenes:
         list_scenes(output)
-        return
-    if what is None:
+    elif what is None:
         raise Misused("nothing to simulate", hint="tutti simulate deadlock, or tutti simulate --scenes")
-    play_scene(what, output)
+    elif is_scene(what):
+        play_scene(what, output)
+    elif rest["protocol"]:
+        play_protocol(Path(what), str(rest["protocol"]), policies, rest, output)
+    else:
+        play_trace(Path(what), policies or DEFAULT_POLICIES, rest, output)
+
+
+def is_scene(what: str) -> bool:
+    """Whether a word means a scene rather than a trace: a bare name, or a scene file."""
+    path = Path(what)
+    return (path.suffix in {"", ".toml"} and not path.exists() and path.parent == Path()) or path.suffix == ".toml"
 
 
 def list_scenes(output: str) -> None:
@@ -68,3 +95,145 @@ def _cell(letter: str) -> str:
     if not letter.isalnum():
         return click.style(letter, dim=True)
     return click.style(letter, fg=COLOURS[ord(letter.upper()) % len(COLOURS)], dim=letter.islower())
+
+
+def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
+    """Play a log by the rules of a published study."""
+    from tutti.sim.protocols.run import Rules, results  # noqa: PLC0415
+
+    rules = Rules(
+        protocol,
+        backfill=rest["backfill"] == "easy",
+        cluster=str(rest["cluster"]),
+        estimates=str(rest["estimates"]),
+        skip_bad=bool(rest["skip_bad"]),
+    )
+    bar = Bar()
+    found = results(path, policies or ("fcfs",), rules, bar.tell)
+    bar.clear()
+    rows = [{field: getattr(result, field) for field in result.__struct_fields__} for result in found]
+    if output == "json":
+        click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows}))
+        return
+    from tutti.views.table import table  # noqa: PLC0415
+
+    names = list(rows[0])
+    lines = [names, *([_plain(row[name]) for name in names] for row in rows)]
+    click.echo("\n".join(table([list(column) for column in zip(*lines, strict=True)])))
+
+
+def _plain(value: object) -> str:
+    return f"{value:,.4f}" if isinstance(value, float) else str(value)
+
+
+def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
+    """Play a trace under each policy and print them side by side."""
+    from tutti.sim.experiment import play, prepare  # noqa: PLC0415
+    from tutti.sim.policies import find_policy  # noqa: PLC0415
+    from tutti.sim.traces.read import read_trace  # noqa: PLC0415
+
+    chosen = [find_policy(word) for word in policies]
+    case = prepare(read_trace(path, bool(rest["skip_bad"])), options_of(rest))
+    bar, found = Bar(), []
+    for policy in chosen:
+        found.append(play(case, policy, bar.tell))
+        if found[-1].interrupted:
+            break
+    bar.clear()
+    show(case, found, output)
+    if rest["out"]:
+        write(case, found, Path(str(rest["out"])))
+
+
+def options_of(rest: dict[str, object]) -> "Options":
+    """The options of the command line as the experiment takes them."""
+    from tutti.sim.experiment import Options  # noqa: PLC0415
+    from tutti.sim.intake import read_estimates  # noqa: PLC0415
+
+    load = rest["load"]
+    assert isinstance(load, float)
+    if not 0 <= load <= 100:
+        raise Misused(f"--load {load:g} is no load", hint="0.9 is a cluster that is asked for nine tenths of its time")
+    return Options(
+        cluster=str(rest["cluster"]),
+        load=load,
+        estimates=read_estimates(str(rest["estimates"])) if rest["estimates"] else None,
+        faults=str(rest["faults"]),
+        seed=int(str(rest["seed"])),
+        skip_bad=bool(rest["skip_bad"]),
+        keep_nodes=rest["out"] is not None,
+    )
+
+
+def show(case: "Case", found: list["Outcome"], output: str) -> None:
+    """Print what came of it; what was left out and assumed goes to the error stream."""
+    from tutti.sim.results import side_by_side  # noqa: PLC0415
+
+    best = case.bounds()
+    if output == "json":
+        click.echo(json.dumps(as_json(case, found)))
+        return
+    head = f"{case.log.source} ({case.log.kind}): {len(case.log.rows):,} jobs on {case.devices:,} devices"
+    click.echo(f"{head}, offered load {case.offered:.2f}, estimates {case.estimates}\n")
+    click.echo("\n".join(side_by_side([outcome.metrics for outcome in found], best)))
+    for note in case.log.notes:
+        click.echo(f"note: {note}", err=True)
+    if case.log.left_out:
+        click.echo(f"left out: {len(case.log.left_out)} entries", err=True)
+        for bad in case.log.left_out[:MOST_LISTED]:
+            click.echo(f"  {bad}", err=True)
+    if any(outcome.interrupted for outcome in found):
+        click.echo("interrupted: the figures are of what had ended by then", err=True)
+
+
+def as_json(case: "Case", found: list["Outcome"]) -> dict[str, object]:
+    """The results for machines."""
+    best = case.bounds()
+    return {
+        "schema": "tutti/v1",
+        "trace": case.log.source,
+        "format": case.log.kind,
+        "devices": case.devices,
+        "offered_load": case.offered,
+        "estimates": str(case.estimates),
+        "results": [{**outcome.metrics.as_json(), "interrupted": outcome.interrupted} for outcome in found],
+        "bound": {field: getattr(best, field) for field in best.__struct_fields__},
+        "notes": case.log.notes,
+        "left_out": [{"line": bad.line, "what": bad.what} for bad in case.log.left_out],
+    }
+
+
+def write(case: "Case", found: list["Outcome"], folder: Path) -> None:
+    """Write the report."""
+    from tutti.sim.report.write import write_report  # noqa: PLC0415
+
+    for path in write_report(case, found, folder):
+        click.echo(f"wrote {path}", err=True)
+
+
+class Bar:
+    """A line on the error stream that says how far it is; silent where nobody looks."""
+
+    def __init__(self) -> None:
+        self.shown = False
+        self.begun: dict[str, float] = {}
+        self.last = 0.0
+
+    def tell(self, policy: str, done: int, total: int) -> None:
+        """So many of so many are over."""
+        now = time.monotonic()
+        since = self.begun.setdefault(policy, now)
+        if not sys.stderr.isatty() or now - self.last < 0.2:
+            return
+        self.last, self.shown = now, True
+        rate = done / max(now - since, 1e-9)
+        left = (total - done) / rate if rate else 0.0
+        filled = 24 * done // max(total, 1)
+        gauge = "#" * filled + "." * (24 - filled)
+        line = f"{policy:<14} [{gauge}] {done:,}/{total:,}  {rate:,.0f} jobs/s  {left:,.0f} s left"
+        click.echo(f"\r{line}\x1b[K", err=True, nl=False)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self.shown:
+            click.echo("\r\x1b[K", err=True, nl=False)

@@ -26,6 +26,7 @@ from tutti.engine.plan import (
 from tutti.engine.seats import without
 
 from .agenda import Agenda, Rank
+from .predict import Predictor
 from .record import Record
 from .task import Task
 
@@ -74,11 +75,19 @@ class Parts(msgspec.Struct):
 class Cluster:
     """Nodes and jobs in virtual time. `do` carries out an action; the agenda brings what comes of it later."""
 
-    def __init__(self, agenda: Agenda, record: Record, resource: str, charge: Charge = nobody) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        record: Record,
+        resource: str,
+        charge: Charge = nobody,
+        predictor: Predictor | None = None,
+    ) -> None:
         self.agenda = agenda
         self.record = record
         self.resource = resource
         self.charge = charge
+        self.predictor = predictor
         self.runs: dict[str, Run] = {}
         self.parts: dict[str, Parts] = {}
         """Gangs whose members are placed one by one."""
@@ -90,7 +99,10 @@ class Cluster:
         run = self.runs[task.gang.name] = Run(task, self._row(task))
         if task.gives_up_after < NEVER:
             self.agenda.add(task.gang.submitted + task.gives_up_after, Rank.ENDS, partial(self._give_up, run))
-        return [ev.Submitted(at, task.gang)]
+        gang = task.gang
+        if self.predictor is not None:
+            gang = msgspec.structs.replace(gang, estimate=self.predictor.estimate(task))
+        return [ev.Submitted(at, gang)]
 
     def _row(self, task: Task) -> int:
         width = devices(task.gang, self.resource)
@@ -201,6 +213,8 @@ class Cluster:
         if part is None or not part.left:
             self.record.end(run.row, at, state)
         del self.runs[run.task.gang.name]
+        if self.predictor is not None:
+            self.predictor.learn(run.task, run.done)
         return [ev.Ended(at, run.task.gang.name, state)]
 
     # -- interruptions

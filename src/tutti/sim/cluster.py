@@ -1,5 +1,6 @@
 """What the jobs run on: a shorthand like 128x8, a file, or what the trace says of its own machine."""
 
+import csv
 import re
 import tomllib
 from pathlib import Path
@@ -70,7 +71,7 @@ def read_cluster(spec: str, resource: str) -> Listing:
     path = Path(spec)
     if not path.exists():
         raise NotFound(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
-    return listing(read_file(path))
+    return from_table(path, resource) or listing(read_file(path))
 
 
 def _from_shorthand(parts: list[re.Match[str]], resource: str, spec: str) -> Listing:
@@ -112,3 +113,45 @@ def devices(cluster: Listing, resource: str) -> int:
 def widest_node(cluster: Listing, resource: str) -> int:
     """Devices of the largest node."""
     return max((node.capacity.get(resource, 0) for node in cluster.nodes), default=0)
+
+
+def from_table(path: Path, resource: str) -> Listing | None:
+    """A cluster from a list of nodes or a shape that comes with a public trace; None where it is not one."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    first = lines[0] if lines else ""
+    if "\t" in first:
+        return _from_machines(lines, resource)
+    rows = list(csv.DictReader(lines))
+    if first.startswith("sn,"):
+        return _from_nodes([(row["sn"], row["gpu"], row["model"]) for row in rows], resource)
+    if first.startswith("gpu_model,"):
+        return _from_nodes([(row["node_name"], row["gpu_capacity_num"], row["gpu_model"]) for row in rows], resource)
+    if first.startswith("num_switch,") and rows:
+        nodes = int(rows[0]["num_switch"]) * int(rows[0]["num_node_p_switch"])
+        pool = PoolFile(nodes, int(rows[0]["num_gpu_p_node"]), per_domain={"switch": int(rows[0]["num_node_p_switch"])})
+        return listing(ClusterFile({"default": pool}, (), resource))
+    return None
+
+
+def _from_nodes(rows: list[tuple[str, str, str]], resource: str) -> Listing:
+    """Nodes that have any device, tagged with their kind."""
+    nodes = [
+        Node(f"n{name}" if name[:1].isdigit() else name, {resource: int(devices)}, tags=(f"kind={kind}",))
+        for name, devices, kind in rows
+        if int(devices) > 0
+    ]
+    return Listing(pools=(Pool("default"),), nodes=tuple(nodes), queues=(Queue("default"),))
+
+
+def _from_machines(lines: list[str], resource: str) -> Listing | None:
+    """Machines of the Alea simulator: id, name, nodes, processors per node, speed, memory."""
+    pools = {}
+    for line in lines:
+        words = line.split("\t")
+        if len(words) < 4 or not words[2].isdigit() or not words[3].isdigit():
+            return None
+        pools[words[1]] = PoolFile(int(words[2]), int(words[3]))
+    return listing(ClusterFile(pools, (), resource))

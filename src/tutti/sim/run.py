@@ -14,6 +14,7 @@ from tutti.engine.world import World
 
 from .agenda import Agenda, Rank
 from .backend import Cluster, News, nobody
+from .predict import Predictor
 from .record import Record
 from .task import PLAIN, Task, Workload
 
@@ -36,6 +37,7 @@ class Simulation:
         *,
         ledger: Ledger | None = None,
         history: History | None = None,
+        predictor: Predictor | None = None,
         one_by_one: bool = False,
         keep_nodes: bool = False,
         tell: Tell = silent,
@@ -45,7 +47,9 @@ class Simulation:
         self.agenda = Agenda()
         world = World.load(listing, policy.order.half_life)
         self.driver = Driver(policy, world, history=history, ledger=ledger, tell=tell)
-        self.cluster = Cluster(self.agenda, self.record, resource, nobody if ledger is None else self._charge)
+        self.cluster = Cluster(
+            self.agenda, self.record, resource, nobody if ledger is None else self._charge, predictor
+        )
         self._patient = not any(queue.slice for queue in listing.queues)
         self.size = len(workload)
         self.now = listing.at
@@ -54,12 +58,13 @@ class Simulation:
         self._arrival = Rank.EARLY_ARRIVAL if one_by_one else Rank.ARRIVAL
         self._late: News = []
         self._fruitless = 0
+        self._all_here = False
 
     def run(self, progress: Progress | None = None, until: int = NEVER) -> Record:
         """Go on until nothing more can happen, or until a moment in virtual time."""
         self._next_arrival(self.now)
         steps = 0
-        while (moment := self._next_moment()) <= until and moment < NEVER:
+        while self._goes_on and (moment := self._next_moment()) <= until and moment < NEVER:
             self.now = moment
             self._step(moment)
             steps += 1
@@ -68,6 +73,11 @@ class Simulation:
         if self.driver.ledger is not None:
             self._settle()
         return self.record
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a task is still to come or to end."""
+        return bool(self.cluster.runs) or not self._all_here
 
     @property
     def stuck(self) -> list[str]:
@@ -88,6 +98,8 @@ class Simulation:
         else:
             while self.agenda.next_at <= now:
                 events += self.agenda.pop()(now)
+        if not events and self.driver.wake_at > now:
+            return
         todo = self.driver.step(events, now)
         self._fruitless = 0 if events or todo else self._fruitless + 1
         while todo:
@@ -119,7 +131,9 @@ class Simulation:
 
     def _next_arrival(self, now: int) -> None:
         task = next(self._tasks, None)
-        if task is not None:
+        if task is None:
+            self._all_here = True
+        else:
             self.agenda.add(max(task.gang.submitted, now), self._arrival, lambda at: self._arrive(task, at))
 
     def _arrive(self, task: Task, at: int) -> News:

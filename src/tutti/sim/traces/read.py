@@ -3,16 +3,28 @@
 import gzip
 import zlib
 from pathlib import Path
+from typing import Protocol
 
 from tutti.errors import Misused, NotFound
 
-from . import swf
+from . import swf, tabbed, table
 from .log import Line, Log
+
+
+class Format(Protocol):
+    """A module that knows one family of traces."""
+
+    def looks_like(self, first: list[str]) -> bool:
+        """Whether these are the first lines of one."""
+
+    def read(self, lines: list[Line], source: str, skip_bad: bool, path: Path | None = None) -> Log:
+        """The trace."""
+
 
 LOOK = 60
 """Lines a format is recognised by."""
 GZIP = b"\x1f\x8b"
-FORMATS = (swf,)
+FORMATS: tuple[Format, ...] = (swf, table, tabbed)
 
 
 def read_trace(path: Path, skip_bad: bool = False) -> Log:
@@ -21,7 +33,7 @@ def read_trace(path: Path, skip_bad: bool = False) -> Log:
     first = [text for _, text in lines[:LOOK]]
     for form in FORMATS:
         if form.looks_like(first):
-            log = form.read(lines, path.name, skip_bad)
+            log = form.read(lines, path.name, skip_bad, path)
             return _checked(log, path)
     raise Misused(
         f"{path.name} is not a trace in a format that Tutti knows.",

@@ -1,6 +1,7 @@
 """Standard Workload Format: the logs of the Parallel Workloads Archive, 18 columns, comments behind a semicolon."""
 
 import re
+from pathlib import Path
 
 from tutti.engine.model import SECOND, State
 
@@ -26,11 +27,11 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?", word) is not None
 
 
-def read(lines: list[Line], source: str, skip_bad: bool) -> Log:
+def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = None) -> Log:  # noqa: ARG001
     """The log. Width is what was granted where that is known, else what was requested."""
     entries = Entries(source, skip_bad)
     digits = len(str(len(lines)))
-    said = {found[1]: found[2] for _, text in lines if (found := HEADER.match(text.strip()))}
+    said = header(lines)
     entries.read(lines, lambda text, line: parse(text, line, digits))
     nodes = int(said.get("MaxProcs") or said.get("MaxNodes") or 0)
     log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad)
@@ -39,6 +40,11 @@ def read(lines: list[Line], source: str, skip_bad: bool) -> Log:
         log.machine = Machine(widest)
         log.notes.append(f"the header names no size; the widest job, {widest}, was taken for it")
     return log
+
+
+def header(lines: list[Line]) -> dict[str, str]:
+    """What the comments at the top say, by name."""
+    return {found[1]: found[2] for _, text in lines if (found := HEADER.match(text.strip()))}
 
 
 def parse(text: str, line: int, digits: int = 8) -> Row | None:

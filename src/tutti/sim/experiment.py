@@ -1,0 +1,199 @@
+"""One trace on one cluster under several policies: prepare it, play it, measure it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tutti.drive.account import Counting
+from tutti.drive.estimates import History
+from tutti.drive.ledger import Ledger, Report
+from tutti.engine.model import SECOND, Data, Listing, Queue
+from tutti.engine.policy import Policy
+from tutti.errors import Misused
+
+from . import bounds as limits
+from .cluster import devices, plain, read_cluster, widest_node
+from .faults import Fault, put_on, read_faults
+from .intake import Cut, Estimates, EstimateSource, Tasks
+from .metrics import Metrics, measure
+from .pods import POD_FIFO, PodByPod
+from .record import Record
+from .run import Simulation
+from .task import PLAIN, Habits, Workload
+from .traces.log import Bad, Log, Row
+
+DEFAULT_EACH = 8
+DEFAULT_LOAD = 0.8
+Told = Callable[[str, int, int], None]
+"""Told now and then: the policy, tasks that have ended, tasks in all."""
+
+
+class Options(Data, frozen=True):
+    """What may be chosen beside the trace and the policies."""
+
+    cluster: str = ""
+    load: float = 0.0
+    estimates: Estimates | None = None
+    faults: str = ""
+    seed: int = 0
+    skip_bad: bool = False
+    keep_nodes: bool = False
+    habits: Habits = PLAIN
+
+
+class Case(msgspec.Struct):
+    """A trace made ready: rows that fit, on a cluster, with a source of estimates."""
+
+    log: Log
+    cluster: Listing
+    estimates: Estimates
+    devices: int
+    offered: float
+    """Device-seconds asked for over device-seconds there are, until the last submission."""
+    faults: list[Fault]
+    habits: Habits
+    keep_nodes: bool
+
+    def tasks(self, elastic: bool) -> Tasks:
+        """The rows as tasks; where sizes never change, every job has the size it was tuned for."""
+        each = widest_node(self.cluster, self.log.resource)
+        cut = Cut(self.log.resource, each, whole_nodes=self.log.resource == "gpu")
+        return Tasks(self.log, cut, self.estimates, self.habits, elastic)
+
+    def bounds(self) -> limits.Bounds:
+        """What no policy can beat on this case."""
+        return limits.bounds([_job(row) for row in self.log.rows], self.devices)
+
+
+class Outcome(msgspec.Struct):
+    """One policy after it was played."""
+
+    policy: Policy
+    metrics: Metrics
+    record: Record
+    report: Report
+    interrupted: bool
+    """Whether it was stopped before its end."""
+
+
+def prepare(log: Log, options: Options) -> Case:
+    """Fit a trace to a cluster; raises an error that names the first job that cannot run on it."""
+    cluster = _cluster(log, options)
+    size = devices(cluster, log.resource)
+    log = _fitting(log, size, options.skip_bad)
+    cluster = _with_queues(cluster, log)
+    log, offered = _loaded(log, size, options.load)
+    estimates = options.estimates or _known_estimates(log)
+    end = log.rows[-1].at + max(row.run for row in log.rows)
+    faults = read_faults(Path(options.faults), cluster, end, options.seed) if options.faults else []
+    return Case(log, cluster, estimates, size, offered, faults, options.habits, options.keep_nodes)
+
+
+def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
+    """Play the case under one policy. Interrupted from the keyboard, it returns what there is so far."""
+    resource = case.log.resource
+    workload: Workload = case.tasks(elastic=policy.grow.on)
+    if policy.name == POD_FIFO.name:
+        workload = PodByPod(workload)
+    history = History(lambda _gang: "") if case.estimates.source is EstimateSource.HISTORY else None
+    ledger = Ledger(resource, counting=Counting.RUN_TIME)
+    simulation = Simulation(
+        workload, case.cluster, policy, resource, ledger=ledger, history=history, keep_nodes=case.keep_nodes
+    )
+    put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
+    begun = time.perf_counter()
+    interrupted = False
+    try:
+        simulation.run((lambda done, total: told(policy.name, done, total)) if told else None)
+    except KeyboardInterrupt:
+        interrupted = True
+    took = time.perf_counter() - begun
+    report = ledger.report(simulation.driver.world, max(simulation.now, 1))
+    metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took)
+    return Outcome(policy, metrics, simulation.record, report, interrupted)
+
+
+def _cluster(log: Log, options: Options) -> Listing:
+    if options.cluster:
+        return read_cluster(options.cluster, log.resource)
+    if log.machine.nodes:
+        return plain(log.machine.nodes, log.machine.each, log.resource)
+    nodes = _nodes_for(log.rows)
+    log.notes.append(
+        f"the trace names no cluster; {nodes}x{DEFAULT_EACH} makes the offered load about {DEFAULT_LOAD} (--cluster)"
+    )
+    return plain(nodes, DEFAULT_EACH, log.resource)
+
+
+def _nodes_for(rows: list[Row]) -> int:
+    """Nodes of eight devices that the trace keeps busy to a good part, and that hold its widest job."""
+    span = max(rows[-1].at - rows[0].at, SECOND)
+    wanted = sum(row.width * row.run for row in rows) / span / DEFAULT_LOAD
+    return max(-(-round(wanted) // DEFAULT_EACH), -(-max(row.width for row in rows) // DEFAULT_EACH), 1)
+
+
+def _fitting(log: Log, size: int, skip_bad: bool) -> Log:
+    wide = [row for row in log.rows if row.width > size]
+    if wide and not skip_bad:
+        raise Misused(
+            f"job {wide[0].name} is {wide[0].width} wide, and the cluster has {size} devices.",
+            where=f"{log.source}: {len(wide)} of {len(log.rows)} jobs are too wide",
+            hint="a larger --cluster, or --skip-bad to leave them out",
+        )
+    if not wide:
+        return log
+    left_out = [*log.left_out, *(Bad(0, f"job {row.name} is {row.width} wide, the cluster {size}") for row in wide)]
+    rows = [row for row in log.rows if row.width <= size]
+    if not rows:
+        raise Misused(f"no job of {log.source} fits on {size} devices", hint="a larger --cluster")
+    return msgspec.structs.replace(log, rows=rows, left_out=left_out)
+
+
+def _with_queues(cluster: Listing, log: Log) -> Listing:
+    """The cluster with every queue that the trace names."""
+    known = {queue.name for queue in cluster.queues}
+    more = tuple(Queue(name) for name in sorted({row.queue for row in log.rows} - known))
+    return msgspec.structs.replace(cluster, queues=(*cluster.queues, *more)) if more else cluster
+
+
+def offered_load(rows: list[Row], size: int) -> float:
+    """Device-seconds asked for over those there are between the first and the last submission."""
+    span = rows[-1].at - rows[0].at
+    return sum(row.width * row.run for row in rows) / (size * span) if span else 0.0
+
+
+def _loaded(log: Log, size: int, load: float) -> tuple[Log, float]:
+    """The log with its arrivals moved together or apart so that the offered load is as asked."""
+    offered = offered_load(log.rows, size)
+    if not load or not offered:
+        return log, offered
+    first, stretch = log.rows[0].at, offered / load
+    rows = [msgspec.structs.replace(row, at=round((row.at - first) * stretch)) for row in log.rows]
+    log.notes.append(f"arrivals were moved so that the offered load is {load:g} instead of {offered:.2f}")
+    return msgspec.structs.replace(log, rows=rows), load
+
+
+def _known_estimates(log: Log) -> Estimates:
+    if any(row.limit for row in log.rows):
+        return Estimates(EstimateSource.DECLARED)
+    log.notes.append("the trace declares no run times; estimates are exact (--estimates)")
+    return Estimates(EstimateSource.EXACT)
+
+
+def _job(row: Row) -> limits.Job:
+    if row.speed is None or row.most <= row.width:
+        return limits.Job(row.at / SECOND, row.width, row.run / SECOND)
+    return elastic_job(row)
+
+
+def elastic_job(row: Row) -> limits.Job:
+    """A job that may change its size: its least device-time, and its run time at the best size."""
+    assert row.speed is not None
+    speeds = dict(row.speed.points)
+    here = speeds.get(row.width) or speeds[min(speeds, key=lambda size: abs(size - row.width))]
+    times = {size: row.run * here / max(rate, 1) for size, rate in speeds.items() if size <= row.most}
+    shortest = min(times.values())
+    area = min(size * length for size, length in times.items())
+    return limits.Job(row.at / SECOND, max(round(area / shortest), 1), shortest / SECOND)

@@ -1,0 +1,139 @@
+"""What a planner wants to know of one run: waits, slowdowns, completion, use, goodput, fairness, kept promises."""
+
+import numpy as np
+
+from tutti.engine.model import SECOND, Data
+
+from .record import Column, Record
+
+THRESHOLD_S = 10
+
+
+class Spread(Data, frozen=True):
+    """Mean, median and 99th percentile."""
+
+    mean: float = 0.0
+    p50: float = 0.0
+    p99: float = 0.0
+
+
+class Metrics(Data, frozen=True):
+    """The figures of one policy. Times are seconds."""
+
+    policy: str
+    jobs: int
+    finished: int
+    stuck: int
+    wait_s: Spread
+    completion_s: Spread
+    slowdown: Spread
+    utilization: float
+    goodput: float
+    interruptions: int
+    fairness: float
+    """Jain's index over the mean slowdowns of users: 1 is even, 1/n is all to one."""
+    promised: int
+    promise_error_s: float
+    """Mean distance of the first promised start from the real one."""
+    promises_late: float
+    """Part of the promised jobs that started later than first promised, by more than a second."""
+    makespan_s: float
+    jobs_per_s: float
+
+    def as_json(self) -> dict[str, object]:
+        """The figures for machines, with the names that protocols use as well."""
+        return {
+            "policy": self.policy,
+            "jobs": self.jobs,
+            "avg_wait_s": self.wait_s.mean,
+            "avg_flow_s": self.completion_s.mean,
+            "avg_bounded_slowdown": self.slowdown.mean,
+            "utilization": self.utilization,
+            "makespan_s": self.makespan_s,
+            "jobs_per_s": self.jobs_per_s,
+            "finished": self.finished,
+            "stuck": self.stuck,
+            **_spread("wait", self.wait_s, "_s"),
+            **_spread("completion", self.completion_s, "_s"),
+            **_spread("bounded_slowdown", self.slowdown, ""),
+            "goodput": self.goodput,
+            "interruptions": self.interruptions,
+            "fairness": self.fairness,
+            "promised": self.promised,
+            "avg_promise_error_s": self.promise_error_s,
+            "promises_late": self.promises_late,
+        }
+
+
+def _spread(name: str, spread: Spread, unit: str) -> dict[str, float]:
+    return {f"p50_{name}{unit}": spread.p50, f"p99_{name}{unit}": spread.p99}
+
+
+def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float) -> Metrics:
+    """The figures of a run on so many devices, played in so many seconds of real time."""
+    submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
+    over = (ended >= 0) & (started >= 0)
+    flow = (ended - submitted)[over] / SECOND
+    run = record.column("work")[over] / SECOND
+    slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
+    span = _span(submitted, ended)
+    errors = _promise_errors(record, started)
+    return Metrics(
+        policy=policy,
+        jobs=len(record),
+        finished=int(over.sum()),
+        stuck=int((ended < 0).sum()),
+        wait_s=spread_of((started - submitted)[started >= 0] / SECOND),
+        completion_s=spread_of(flow),
+        slowdown=spread_of(slowdown),
+        utilization=_held(record, ended) / (devices * span) if span else 0.0,
+        goodput=goodput,
+        interruptions=int(record.column("interruptions").sum()),
+        fairness=fairness(record, slowdown, over),
+        promised=len(errors),
+        promise_error_s=float(np.abs(errors).mean()) if len(errors) else 0.0,
+        promises_late=float((errors > 1).mean()) if len(errors) else 0.0,
+        makespan_s=span,
+        jobs_per_s=len(record) / max(took_s, 1e-9),
+    )
+
+
+def spread_of(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Spread:
+    """Mean and percentiles of some values; zeros where there are none."""
+    if not len(values):
+        return Spread()
+    p50, p99 = np.percentile(values, [50, 99])
+    return Spread(float(values.mean()), float(p50), float(p99))
+
+
+def _span(submitted: Column, ended: Column) -> float:
+    return float(max(ended.max(), submitted.max()) - submitted.min()) / SECOND if len(submitted) else 0.0
+
+
+def _held(record: Record, ended: Column) -> float:
+    """Device-seconds held by anybody."""
+    spells = record.spells
+    end = np.array(spells.ended, np.int64)
+    end = np.where(end < 0, ended.max(initial=0), end)
+    begun = np.array(spells.begun, np.int64)
+    return float(((end - begun).clip(min=0) * np.array(spells.devices, np.int64)).sum()) / SECOND
+
+
+def _promise_errors(record: Record, started: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    promised = record.column("promised")
+    known = (promised >= 0) & (started >= 0)
+    return (started - promised)[known] / SECOND
+
+
+def fairness(
+    record: Record,
+    slowdown: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    over: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+) -> float:
+    """Jain's index over the users' mean slowdowns."""
+    users = np.array([user for user, is_over in zip(record.users, over.tolist(), strict=True) if is_over])
+    if not len(users):
+        return 1.0
+    _, which = np.unique(users, return_inverse=True)
+    means = np.bincount(which, slowdown) / np.bincount(which)
+    return float(means.sum() ** 2 / (len(means) * (means**2).sum()))

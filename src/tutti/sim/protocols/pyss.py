@@ -1,0 +1,105 @@
+"""The protocol of the study by Gaussier and others (SC15), as their simulator pyss plays it, through the real engine.
+
+Width is what was requested, run time is cut at the request, every happening is decided on alone with submissions
+before ends of the same second, and averages are over all jobs.
+"""
+
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from tutti.engine.model import SECOND
+from tutti.engine.policy import Policy
+from tutti.errors import Misused
+from tutti.sim.cluster import plain
+from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
+from tutti.sim.predict import Predictor
+from tutti.sim.record import Record
+from tutti.sim.run import Progress, Simulation
+from tutti.sim.traces.log import Log, Row
+
+from .log import Raw, Size, machine_size, read_raw
+from .result import THRESHOLD_S, Result
+
+
+class Study(msgspec.Struct):
+    """A log prepared for the protocol."""
+
+    log: Log
+    size: Size
+    exact: bool
+
+    def result(self, policy: Policy, predictor: Predictor | None = None, progress: Progress | None = None) -> Result:
+        """One policy over the whole log."""
+        source = EstimateSource.EXACT if self.exact else EstimateSource.DECLARED
+        tasks = Tasks(self.log, Cut("slot", 1, whole_nodes=False), Estimates(source))
+        cluster = plain(self.size.processors, 1, "slot")
+        begun = time.perf_counter()
+        simulation = Simulation(tasks, cluster, policy, "slot", one_by_one=True, predictor=predictor)
+        record = simulation.run(progress)
+        took = max(time.perf_counter() - begun, 1e-9)
+        return averages(record, policy.name, self.size.processors, took)
+
+
+def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad: bool = False) -> Study:
+    """Read a log for this protocol."""
+    raw = read_raw(path, skip_bad)
+    size = machine_size(raw, given)
+    digits = len(str(len(raw.jobs)))
+    rows = [_row(job, at, digits) for at, job in enumerate(raw.jobs) if _is_usable(job)]
+    wide = next((job for job in raw.jobs if _width(job) > size.processors), None)
+    if wide is not None:
+        raise Misused(
+            f"job {wide.number} is {_width(wide)} wide, and the machine has {size.processors}.",
+            where=f"{path.name}, line {wide.line}",
+            hint="--cluster Nx1 with a larger N",
+        )
+    if not rows:
+        raise Misused(f"{path.name} holds no job that can be used", hint="is the file complete?")
+    rows.sort(key=lambda row: row.at)
+    return Study(Log("swf", path.name, rows, "slot"), size, exact)
+
+
+def _is_usable(job: Raw) -> bool:
+    """Jobs that asked for nothing, or of which nobody knows how long they ran, were never part of such a study."""
+    return job.run >= 0 and _width(job) > 0 and job.submit >= 0
+
+
+def _width(job: Raw) -> int:
+    return job.asked if job.asked > 0 else job.granted
+
+
+def _row(job: Raw, at: int, digits: int) -> Row:
+    limit = job.limit if job.limit > 0 else max(job.run, 1)
+    return Row(
+        name=f"{at:0{digits}d}",
+        at=job.submit * SECOND,
+        run=min(job.run, limit) * SECOND,
+        width=_width(job),
+        limit=limit * SECOND,
+        user=job.user,
+    )
+
+
+def averages(record: Record, policy: str, devices: int, took: float) -> Result:
+    """The usual averages over all jobs that have ended."""
+    submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
+    over = ended >= 0
+    wait = (started - submitted)[over] / SECOND
+    flow = (ended - submitted)[over] / SECOND
+    run = record.column("work")[over] / SECOND
+    area = float((record.column("work") * record.column("width"))[over].sum()) / SECOND
+    span = float(ended.max() - submitted.min()) / SECOND if over.any() else 0.0
+    slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
+    return Result(
+        policy,
+        len(record),
+        float(wait.mean()),
+        float(flow.mean()),
+        float(slowdown.mean()),
+        area / (devices * span) if span else 0.0,
+        span,
+        len(record) / took,
+    )

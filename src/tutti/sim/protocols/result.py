@@ -1,0 +1,20 @@
+"""What a protocol reports for one policy: the same fields for every protocol."""
+
+from tutti.engine.model import Data
+
+
+class Result(Data, frozen=True):
+    """Averages over the jobs of one run. Times are seconds."""
+
+    policy: str
+    jobs: int
+    avg_wait_s: float
+    avg_flow_s: float
+    avg_bounded_slowdown: float
+    utilization: float
+    makespan_s: float
+    jobs_per_s: float
+
+
+THRESHOLD_S = 10
+"""Runs shorter than this count as this long in a slowdown, so that trifles do not rule the average."""

@@ -1,0 +1,218 @@
+"""The protocol of the RLScheduler study (SC20): ten sequences of 1,024 jobs, and a simulator with habits of its own.
+
+What it does differently from a batch system, and why the engine is not used: the job chosen to go next stays chosen
+until it starts, even when the policy would by now prefer another; backfill goes in the order of arrival, needs an end
+strictly before the moment the chosen job could start, knows no spare processors, and computes that moment once; a
+job's waiting time, while it waits, is counted from a start of -1; utilisation ends with the last start. Where the
+header names fewer nodes than processors, a job takes whole nodes.
+"""
+
+import math
+import time
+from bisect import insort
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from tutti.errors import Misused
+
+from .log import Raw, Size, machine_size, read_raw
+from .result import THRESHOLD_S, Result
+
+LENGTH = 1024
+STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+"""Where the ten sequences begin, as the authors' generator drew them."""
+CONSIDERED = 10_000
+UNKNOWN_RUN_S = 10
+Score = Callable[["Entry"], tuple[float, ...]]
+
+
+class Entry(msgspec.Struct, eq=False):
+    """A job of the sequence."""
+
+    submit: int
+    run: int
+    width: int
+    estimate: int
+    nodes: int
+    started: int = -1
+
+
+def _wfp3(job: Entry) -> tuple[float, ...]:
+    waited = job.started - job.submit
+    return (-((waited / job.estimate) ** 3) * job.width,)
+
+
+def _uni(job: Entry) -> tuple[float, ...]:
+    waited = job.started - job.submit
+    return (-(waited + 1e-15) / (math.log2(job.width + 1e-15) * job.estimate),)
+
+
+def _f1(job: Entry) -> tuple[float, ...]:
+    length, submit = (max(value, 0) or 0.1 for value in (job.estimate, job.submit))
+    return (math.log10(length) * job.width + 870 * math.log10(submit),)
+
+
+SCORES: dict[str, Score] = {
+    "fcfs": lambda job: (job.submit,),
+    "wfp3": _wfp3,
+    "uni": _uni,
+    "sjf": lambda job: (job.estimate, job.submit),
+    "f1": _f1,
+}
+
+
+class Sequence:
+    """One sequence on an empty machine."""
+
+    def __init__(self, jobs: list[Entry], size: Size, score: Score, backfill: bool) -> None:
+        self.jobs = jobs
+        self.free = size.nodes
+        self.processors = size.processors
+        self.score = score
+        self.backfill = backfill
+        self.now = jobs[0].submit
+        self.waiting = [jobs[0]]
+        self.arrived = 1
+        self.running: list[tuple[int, int, Entry]] = []
+        self._entered = 0
+
+    def play(self) -> None:
+        """Start every job."""
+        while self.waiting:
+            self.waiting.sort(key=self.score)
+            chosen = self.waiting[0]
+            shadow = self._shadow(chosen) if self.backfill and chosen.nodes > self.free else 0
+            while chosen.nodes > self.free:
+                if self.backfill:
+                    self._fill(shadow)
+                self._advance()
+            self._start(chosen)
+            self.waiting.remove(chosen)
+            while not self.waiting and self.arrived < len(self.jobs):
+                self._advance()
+
+    def _shadow(self, chosen: Entry) -> int:
+        """When the chosen job could start, by the estimates of those that run."""
+        free, moment = self.free, self.now
+        for job in sorted((job for _, _, job in self.running), key=lambda job: job.started + job.estimate):
+            free += job.nodes
+            moment = job.started + job.estimate
+            if free >= chosen.nodes:
+                break
+        return moment
+
+    def _fill(self, shadow: int) -> None:
+        self.waiting.sort(key=SCORES["fcfs"])
+        for job in list(self.waiting):
+            if job.nodes <= self.free and self.now + job.estimate < shadow:
+                self._start(job)
+                self.waiting.remove(job)
+
+    def _start(self, job: Entry) -> None:
+        job.started = self.now
+        self.free -= job.nodes
+        self._entered += 1
+        insort(self.running, (job.started + job.run, self._entered, job))
+
+    def _advance(self) -> None:
+        """One arrival or one end, the arrival first when both are due."""
+        ends = self.running[0][0] if self.running else math.inf
+        if self.arrived < len(self.jobs) and self.jobs[self.arrived].submit <= ends:
+            job = self.jobs[self.arrived]
+            self.now = max(self.now, job.submit)
+            self.waiting.append(job)
+            self.arrived += 1
+        else:
+            at, _, job = self.running.pop(0)
+            self.now = max(self.now, at)
+            self.free += job.nodes
+
+    @property
+    def utilization(self) -> float:
+        """Work over the machine's time until the last start."""
+        span = max(self.now - self.jobs[0].submit, 1)
+        return sum(job.run * job.width for job in self.jobs) / (self.processors * span)
+
+
+def entries(jobs: list[Raw], size: Size, exact: bool) -> list[Entry]:
+    """The log as the study reads it: by job number, runs of no length left out, unknown ones taken as ten seconds."""
+    kept = [job for job in sorted(jobs, key=lambda job: job.number) if job.run != 0]
+    return [_entry(job, size, exact) for job in kept]
+
+
+def _entry(job: Raw, size: Size, exact: bool) -> Entry:
+    run = UNKNOWN_RUN_S if job.run < 0 else job.run
+    estimate = run if exact or job.limit < 0 else job.limit
+    width = max(job.granted, job.asked)
+    return Entry(job.submit, run, width, max(estimate, 1), -(-width * size.nodes // size.processors))
+
+
+def starts_in(length: int) -> list[int]:
+    """Where sequences begin in a log of so many jobs; a log too short for any is one sequence from its beginning."""
+    found = [at for at in STARTS if at + LENGTH <= length]
+    return found or [0]
+
+
+class Study(msgspec.Struct):
+    """A log prepared for the protocol."""
+
+    jobs: list[Entry]
+    size: Size
+    starts: list[int]
+
+    def result(self, policy: str, backfill: bool) -> Result:
+        """The average over the sequences."""
+        if policy not in SCORES:
+            raise Misused(f"this protocol has no policy {policy!r}", hint=f"one of {', '.join(SCORES)}")
+        begun = time.perf_counter()
+        played = [self._played(at, SCORES[policy], backfill) for at in self.starts]
+        took = max(time.perf_counter() - begun, 1e-9)
+        count = sum(len(sequence.jobs) for sequence in played)
+        return Result(
+            policy,
+            count,
+            _mean(_average(s, lambda j: j.started - j.submit) for s in played),
+            _mean(_average(s, lambda j: j.started - j.submit + j.run) for s in played),
+            _mean(_average(s, _slowdown) for s in played),
+            _mean(s.utilization for s in played),
+            _mean(max(j.started + j.run for j in s.jobs) - s.jobs[0].submit for s in played),
+            count / took,
+        )
+
+    def _played(self, at: int, score: Score, backfill: bool) -> Sequence:
+        jobs = [msgspec.structs.replace(job) for job in self.jobs[at : at + LENGTH]]
+        sequence = Sequence(jobs, self.size, score, backfill)
+        sequence.play()
+        return sequence
+
+
+def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad: bool = False) -> Study:
+    """Read a log for this protocol."""
+    log = read_raw(path, skip_bad)
+    size = machine_size(log, given)
+    jobs = entries(log.jobs, size, exact)[:CONSIDERED]
+    if not jobs:
+        raise Misused(f"{path.name} holds no job that ran", hint="is the file complete?")
+    wide = next((job for job in log.jobs if max(job.granted, job.asked) > size.processors), None)
+    if wide is not None and any(job.nodes > size.nodes for job in jobs):
+        raise Misused(
+            f"job {wide.number} is {max(wide.granted, wide.asked)} wide, and the machine has {size.processors}.",
+            where=f"{path.name}, line {wide.line}",
+            hint="--cluster Nx1 with a larger N",
+        )
+    return Study(jobs, size, starts_in(len(jobs)))
+
+
+def _slowdown(job: Entry) -> float:
+    return max(1.0, (job.started - job.submit + job.run) / max(job.run, THRESHOLD_S))
+
+
+def _average(sequence: Sequence, value: Callable[[Entry], float]) -> float:
+    return math.fsum(map(value, sequence.jobs)) / len(sequence.jobs)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / len(found)

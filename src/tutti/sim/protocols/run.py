@@ -1,0 +1,53 @@
+"""A log, a protocol, some policies: the results."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from tutti.engine.model import Data
+from tutti.errors import Misused
+from tutti.sim.cluster import SHORTHAND
+from tutti.sim.policies import find_policy
+
+from . import pyss, rlscheduler
+from .log import Size
+from .result import Result
+
+
+class Rules(Data, frozen=True):
+    """Which protocol, and what may be chosen inside it."""
+
+    protocol: str
+    backfill: bool = False
+    cluster: str = ""
+    estimates: str = ""
+    skip_bad: bool = False
+
+
+def results(
+    path: Path, policies: Iterable[str], rules: Rules, told: Callable[[str, int, int], None] | None = None
+) -> list[Result]:
+    """One result for each policy."""
+    exact = _is_exact(rules.estimates)
+    size = _size(rules.cluster)
+    if rules.protocol == "rlscheduler":
+        study = rlscheduler.prepare(path, size, exact, rules.skip_bad)
+        return [study.result(policy, rules.backfill) for policy in policies]
+    chosen = [find_policy(word) for word in policies]
+    log = pyss.prepare(path, size, exact, rules.skip_bad)
+    return [log.result(policy, progress=partial(told, policy.name) if told else None) for policy in chosen]
+
+
+def _is_exact(estimates: str) -> bool:
+    if estimates not in {"", "declared", "exact"}:
+        raise Misused(f"a protocol knows no estimates {estimates!r}", hint="declared or exact")
+    return estimates == "exact"
+
+
+def _size(spec: str) -> Size | None:
+    if not spec:
+        return None
+    found = SHORTHAND.fullmatch(spec)
+    if found is None:
+        raise Misused(f"{spec!r} is no machine for a protocol", hint="256x1 is 256 nodes of one processor")
+    return Size(int(found[1]), int(found[1]) * int(found[2]))

@@ -1,0 +1,66 @@
+"""Several policies side by side, with the bound beside them."""
+
+from tutti.views.table import count, factor, part, table, time_s
+
+from .bounds import Bounds
+from .metrics import Metrics
+
+LABELS = (
+    "jobs",
+    "wait mean",
+    "wait p50",
+    "wait p99",
+    "slowdown mean",
+    "slowdown p50",
+    "slowdown p99",
+    "completion mean",
+    "completion p50",
+    "completion p99",
+    "utilisation",
+    "goodput",
+    "interruptions",
+    "fairness",
+    "promise error",
+    "promises late",
+    "makespan",
+    "jobs simulated/s",
+)
+
+
+def side_by_side(found: list[Metrics], best: Bounds | None) -> list[str]:
+    """One column for each policy, one row for each figure."""
+    columns = [_column(metrics) for metrics in found]
+    heads = [metrics.policy for metrics in found]
+    if best is not None:
+        columns.append(_bound(best))
+        heads.append("bound")
+    rows = [("", *heads), *((label, *(column[at] for column in columns)) for at, label in enumerate(LABELS))]
+    return table(rows)
+
+
+def _column(metrics: Metrics) -> list[str]:
+    wait, slow, flow = metrics.wait_s, metrics.slowdown, metrics.completion_s
+    return [
+        count(metrics.jobs) if not metrics.stuck else f"{count(metrics.jobs)} ({metrics.stuck} never end)",
+        *(time_s(value) for value in (wait.mean, wait.p50, wait.p99)),
+        *(factor(value) for value in (slow.mean, slow.p50, slow.p99)),
+        *(time_s(value) for value in (flow.mean, flow.p50, flow.p99)),
+        part(metrics.utilization),
+        part(metrics.goodput),
+        count(metrics.interruptions),
+        f"{metrics.fairness:.2f}",
+        time_s(metrics.promise_error_s) if metrics.promised else "-",
+        part(metrics.promises_late) if metrics.promised else "-",
+        time_s(metrics.makespan_s),
+        count(metrics.jobs_per_s),
+    ]
+
+
+def _bound(best: Bounds) -> list[str]:
+    known = {
+        "wait mean": time_s(best.avg_wait_s),
+        "slowdown mean": factor(best.avg_bounded_slowdown),
+        "completion mean": time_s(best.avg_flow_s),
+        "makespan": time_s(best.makespan_s),
+    }
+    return [known.get(label, "") for label in LABELS]
