@@ -140,6 +140,8 @@ class Account(msgspec.Struct):
         amount = min(self.devices * run_time, most)
         self._move(source, what, amount)
         if source is Spent.USEFUL:
+            # What was charged was no work, so it cannot be lost later.
+            self.run_work -= self.run_work * amount // max(self.run_useful, 1)
             self.run_useful -= amount
             self.at_risk = min(self.at_risk, self.run_useful)
         else:

@@ -6,7 +6,7 @@ docs/explanation/goodput-ledger.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -35,6 +35,8 @@ CANNOT_RUN = frozenset(
     }
 )
 """Gangs that would not run whatever is free: they are no demand."""
+ENOUGH = 100
+"""In a longer line than this, those who could use every device already are all that is looked at."""
 BY_RULE = frozenset({Token.QUOTA_REACHED, Token.QUEUE_CLOSED})
 
 NOBODY = Life()
@@ -99,7 +101,8 @@ class Ledger:
         self._foreign_broken = 0
         self._kept: dict[str, Kept] = {}
         self._kept_columns: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
-        self._answers: Mapping[str, Reason] = {}
+        self._wanting: list[tuple[str, int, bool]] = []
+        """Gangs that wait for devices: name, how many at least, and whether only a rule keeps them from running."""
         self._rates: dict[Spent, int] | None = None
 
     # -- what is fed to it
@@ -130,7 +133,7 @@ class Ledger:
         """Why gangs wait from now on; this tells idle devices that nobody wants from those that nobody can use."""
         if now > self.at:
             self.advance(world, now)
-        self._answers = answers
+        self._wanting = list(self._wanters(world, answers))
         self._rates = None
 
     def charge(self, world: World, name: str, what: Spent, run_time: int, now: int) -> None:
@@ -255,15 +258,28 @@ class Ledger:
     def _demand(self, world: World, most: int, by_rule: bool) -> int:
         """Devices that waiting gangs want, as far as it matters."""
         wanted = 0
-        for name, reason in self._answers.items():
+        for name, least, only_by_rule in self._wanting:
             if wanted >= most:
                 return most
-            if reason.token in CANNOT_RUN or (reason.token in BY_RULE) is not by_rule:
-                continue
-            slot = world.slots.get(name, -1)
-            if slot in world.queued:
-                wanted += _least(world.job_in(slot).gang, self.resource)
+            if only_by_rule is by_rule and world.slots.get(name, -1) in world.queued:
+                wanted += least
         return min(wanted, most)
+
+    def _wanters(self, world: World, answers: Mapping[str, Reason]) -> Iterator[tuple[str, int, bool]]:
+        """As many of the waiting gangs as could want every device there is."""
+        wanted = {True: 0, False: 0}
+        if not self.resource:
+            self._choose(world)
+        most = world.total[world.resources[self.resource]] if self.resource in world.resources else 0
+        for name, reason in answers.items():
+            if min(wanted.values()) >= most or (len(world.queued) > ENOUGH and max(wanted.values()) >= most):
+                return
+            slot = world.slots.get(name, -1)
+            if reason.token not in CANNOT_RUN and slot in world.queued:
+                by_rule = reason.token in BY_RULE
+                least = _least(world.job_in(slot).gang, self.resource)
+                wanted[by_rule] += least
+                yield name, least, by_rule
 
     # -- gangs
 

@@ -5,10 +5,8 @@ are thin (see `shell.py`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
-
-import msgspec
 
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
@@ -77,7 +75,9 @@ class Driver:
         self.ledger = ledger
         self.counts: Counter[Trouble] = Counter()
         self.plan = Plan(view=-1, at=0)
-        """The latest plan; its answers stand until the next."""
+        """The latest plan, without its answers."""
+        self._answered = -1
+        self._answers: Mapping[str, Reason] = {}
         self._decide = decide or engine_decide()
         self._check = check
         self._tell = tell
@@ -110,8 +110,14 @@ class Driver:
 
     def answer(self, name: str) -> Reason | None:
         """Why a gang waits, or None when it does not."""
-        slot = self.world.slots.get(name, -1)
-        return self.plan.answers.get(name) if slot in self.world.queued else None
+        return self.answers().get(name)
+
+    def answers(self) -> Mapping[str, Reason]:
+        """Why each waiting gang waits, as of now."""
+        if self._answered != self.world.version:
+            self._answered = self.world.version
+            self._answers = self._decide(self.world.view(), self._looked, self.policy, cache=None).answers
+        return self._answers
 
     def refused(self, key: str, action: AnyAction, refusal: Refused, now: int) -> list[Keyed]:
         """The backend would not begin an action: what was entered for it is taken back."""
@@ -206,8 +212,6 @@ class Driver:
             return []
         self.plan = plan
         self._wake = max(plan.wake_at, now + 1)
-        if self.ledger is not None:
-            self.ledger.answered(self.world, plan.answers, now)
         return self._carried_out(plan, bad, now) if plan.actions else []
 
     def _decided(self, now: int) -> tuple[Plan | None, set[int]]:
@@ -218,7 +222,11 @@ class Driver:
         view = self.world.view()
         doing = "decide"
         try:
-            plan = self._decide(view, now, self.policy, cache=self._cache)
+            made = self._decide(view, now, self.policy, cache=self._cache)
+            if self.ledger is not None:
+                self.ledger.answered(self.world, made.answers, now)
+            # Answers hold on to the view they speak of; they are worked out again when somebody asks.
+            plan = made.without_answers()
             if not plan.actions:
                 return plan, set()
             doing = "check"
@@ -233,7 +241,7 @@ class Driver:
     def carry_out(self, plan: Plan, now: int) -> list[Keyed]:
         """Carry out a plan made earlier, such as one a person has approved; what has gone stale is skipped."""
         view = self.world.view()
-        found = self._check(view, msgspec.structs.replace(plan, view=view.number), self.policy, now)
+        found = self._check(view, plan.on(view.number), self.policy, now)
         del view
         for violation in found:
             self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)

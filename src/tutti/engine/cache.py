@@ -1,5 +1,7 @@
 """What may be remembered between two decisions. It only ever saves time: with an empty one the plan is the same."""
 
+from collections.abc import Iterable
+
 from .estimate import run_time
 from .model import Coupling, Gang, Job, Queue
 from .order import Standing
@@ -77,6 +79,19 @@ def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
     return not (role.repels or role.needs)
 
 
+class Rules:
+    """What the queues ask for, so that nobody looks for what no queue has."""
+
+    __slots__ = ("guaranteed", "limited", "sliced", "strict")
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        every = tuple(queues)
+        self.limited = any(queue.limit or queue.user_limit for queue in every)
+        self.guaranteed = any(queue.guarantee for queue in every)
+        self.sliced = any(queue.slice for queue in every)
+        self.strict = any(queue.strict for queue in every)
+
+
 class Cache:
     """Facts about gangs and about the empty cluster that hold until a gang or a node changes."""
 
@@ -85,6 +100,14 @@ class Cache:
         self._cards: dict[str, Card] = {}
         self._ground = -1
         self._facts: dict[object, int] = {}
+        self._rules_at = -1
+        self._rules = Rules(())
+
+    def rules(self, view: View) -> Rules:
+        """What the queues ask for."""
+        if self._rules_at != view.rules:
+            self._rules_at, self._rules = view.rules, Rules(view.queues.values())
+        return self._rules
 
     def card(self, view: View, job: Job, percent: int) -> Card:
         """The gang's card, written anew when the gang, its queue or the nodes changed."""

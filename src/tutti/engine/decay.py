@@ -34,3 +34,15 @@ def steps_between(begin: int, now: int, half_life: int) -> int:
     """How many whole steps of forgetting lie between two moments, counted from the beginning of time."""
     step = max(half_life // STEPS, 1)
     return max(now // step - begin // step, 0)
+
+
+def remembered(begin: int, until: int, half_life: int) -> int:
+    """How much of the time between two moments still counts at the second, after forgetting step by step."""
+    steps = steps_between(begin, until, half_life)
+    if not steps:
+        return until - begin
+    step = max(half_life // STEPS, 1)
+    one, all_of_them = decayed(ONE, 1), decayed(ONE, steps)
+    # Whole slices between the first and the last step: one + one^2 + ... , a geometric series.
+    between = (one - all_of_them) * step // (ONE - one)
+    return (step - begin % step) * all_of_them // ONE + between + until % step

@@ -9,13 +9,16 @@ from .cache import Cache, Card
 from .estimate import run_time
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
 from .place import Need, Outlook, Seating
-from .plan import AnyAction, Plan, Reason
+from .plan import AnyAction, Reason
 from .policy import Policy
 from .profile import Bools, Ints, Profile, expected
 from .quota import Shares
 from .sizes import Sizes
 from .use import held
 from .view import View
+
+Stay = tuple[int, int, Job, tuple[Seats, ...], list[int]]
+"""From, to, who, where, and the receipts for what was taken."""
 
 
 class SeatRoles(Protocol):
@@ -24,6 +27,12 @@ class SeatRoles(Protocol):
     def __call__(
         self, desk: "Desk", job: Job, needs: tuple[Need, ...], sizes: list[Sizes], start: int, end: int
     ) -> list[Seating] | None: ...
+
+
+class Takes(Protocol):
+    """Seats that are to be taken."""
+
+    def take(self, desk: "Desk") -> None: ...
 
 
 class Desk:
@@ -35,19 +44,22 @@ class Desk:
         self.now = now
         self.policy = policy
         self.cache = cache
-        self.shares = Shares(view, now, policy, cache.standing.demand)
+        self.rules = cache.rules(view)
+        self._shares: Shares | None = None
         self.usable = usable(view, now, policy)
-        self.profile = Profile(view, now, policy.reserve.quantile, self.usable)
+        self._profile = Profile(view, now, policy.reserve.quantile, self.usable)
+        self._untaken: list[Takes] = []
         self.actions: list[AnyAction] = []
-        self.answers: dict[str, Reason] = {}
+        self.noted: dict[str, Reason] = {}
+        """Answers that are known without asking further."""
+        self.started: set[str] = set()
         self.spent: list[str] = []
         self.blocked: list[Job] = []
-        """Gangs that could not sit; why is worked out for all of them together at the end."""
-        self.stays: dict[str, tuple[int, int, Job, tuple[Seats, ...], list[int]]] = {}
+        """Gangs that could not sit, in queues where gangs take turns."""
+        self.stays: dict[str, Stay] = {}
         """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
-        self.has_guarantees = any(queue.guarantee for queue in view.queues.values())
         self.promised = 0
         self.steps = policy.effort.search_steps
         self.failed: dict[object, list[tuple[int, int]]] = {}
@@ -64,6 +76,13 @@ class Desk:
         self._wake = NEVER
         self._masks: dict[object, tuple[int, Bools]] = {}
 
+    @property
+    def shares(self) -> Shares:
+        """Quota and fair share, as they are after everything decided so far."""
+        if self._shares is None:
+            self._shares = Shares(self.view, self.now, self.policy, self.cache.standing.demand)
+        return self._shares
+
     def act(self, action: AnyAction) -> int:
         """Add an action to the plan; its position is returned."""
         self.actions.append(action)
@@ -71,23 +90,30 @@ class Desk:
 
     def answer(self, job: Job, reason: Reason) -> None:
         """Say why a gang waits."""
-        self.answers[job.gang.name] = reason
+        self.noted[job.gang.name] = reason
 
     def wake(self, moment: int) -> None:
         """Time alone changes the answer at this moment."""
         if self.now < moment < self._wake:
             self._wake = moment
 
-    def plan(self) -> Plan:
-        """What was decided."""
-        return Plan(
-            view=self.view.number,
-            at=self.now,
-            actions=tuple(self.actions),
-            answers=self.answers,
-            wake_at=self._wake,
-            spent=tuple(self.spent),
-        )
+    @property
+    def wake_at(self) -> int:
+        """When time alone changes the answer."""
+        return self._wake
+
+    @property
+    def profile(self) -> Profile:
+        """What is free over time, with everything that was decided so far taken out."""
+        if self._untaken:
+            waiting, self._untaken = self._untaken, []
+            for sitting in waiting:
+                sitting.take(self)
+        return self._profile
+
+    def take(self, sitting: "Takes") -> None:
+        """Take seats out of the profile, before anybody next looks at it."""
+        self._untaken.append(sitting)
 
     def seated(self, job: Job, start: int, end: int, seats: tuple[Seats, ...], receipts: list[int]) -> None:
         """Note a stay whose seats were taken."""
@@ -95,9 +121,10 @@ class Desk:
 
     def unseat(self, job: Job) -> None:
         """Give back the seats of a stay noted earlier, if there is one."""
+        profile = self.profile
         stay = self.stays.pop(job.gang.name, None)
         for receipt in stay[4] if stay else ():
-            self.profile.give(receipt)
+            profile.give(receipt)
             self.forget_failures()
 
     def forget_failures(self) -> None:

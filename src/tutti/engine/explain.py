@@ -18,17 +18,6 @@ MISSING = {
 }
 
 
-def answer_blocked(desk: Desk) -> None:
-    """Give every gang that found no seats its reason; gangs that ask alike are judged together."""
-    judged: dict[object, Verdict] = {}
-    for job in desk.blocked:
-        alike = desk.card(job).alike
-        verdict = judged.get(alike)
-        if verdict is None:
-            verdict = judged[alike] = Verdict(desk, next(iter(shapes_of(desk, job))))
-        desk.answer(job, verdict.reason(job))
-
-
 def never_fits(desk: Desk, job: Job) -> Reason | None:
     """A reason when not even an empty cluster could hold the gang, with the nearest size that would."""
     facts = desk.cache.facts(desk.view)

@@ -65,3 +65,15 @@ def _time(desk: Desk, job: Job) -> Reason | None:
         return None
     desk.wake(attempt.not_before)
     return Reason(Token.BACKING_OFF, detail=attempt.why, wakes=("time",), retry_at=attempt.not_before)
+
+
+def over_quota(desk: Desk, job: Job) -> Reason | None:
+    """A reason when even the gang's minimum would break a limit."""
+    if not desk.rules.limited and job.gang.preemptible:
+        return None
+    least = desk.least_amounts(job)
+    blocked = desk.shares.blocked(job, least, least)
+    if blocked is None:
+        return None
+    resource, whose = blocked
+    return wait(Token.QUOTA_REACHED, f"{resource} of {whose}", f"queue:{job.gang.queue}", "capacity", kind=Kind.ASK)

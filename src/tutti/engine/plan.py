@@ -1,5 +1,6 @@
 """What to do about a view: actions, and an answer for each gang that was looked at."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -123,15 +124,50 @@ AnyAction: TypeAlias = Start | Resume | Grow | Shrink | Repair | Restart | Migra
 GIVES_SEATS = (Start, Resume, Grow, Shrink, Repair, Migrate)
 
 
-class Plan(Data, frozen=True):
-    """What to do about one view. Any prefix of the actions is safe to carry out."""
+class Plan:
+    """What to do about one view. Any prefix of the actions is safe to carry out.
 
-    view: int
-    at: int
-    actions: tuple[AnyAction, ...] = ()
-    answers: dict[str, Reason] = {}
-    """For every gang that waits: why."""
-    wake_at: int = NEVER
-    """When time alone changes the answer."""
-    spent: tuple[str, ...] = ()
-    """Searches that were cut short by the budget: gang names."""
+    `answers` says for every gang that waits why it does; `wake_at` is when time alone changes the answer; `spent` names
+    the gangs whose search was cut short by the budget. A plan whose answers were left out `is_answered` no longer.
+    """
+
+    __slots__ = ("actions", "answers", "at", "is_answered", "spent", "view", "wake_at")
+
+    def __init__(
+        self,
+        view: int,
+        at: int,
+        actions: tuple[AnyAction, ...] = (),
+        answers: Mapping[str, Reason] | None = None,
+        wake_at: int = NEVER,
+        spent: tuple[str, ...] = (),
+    ) -> None:
+        self.view = view
+        self.at = at
+        self.actions = actions
+        self.answers: Mapping[str, Reason] = {} if answers is None else answers
+        self.is_answered = True
+        self.wake_at = wake_at
+        self.spent = spent
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        mine, theirs = (self.view, self.at, self.actions), (other.view, other.at, other.actions)
+        ends, others = (self.wake_at, self.spent), (other.wake_at, other.spent)
+        return mine == theirs and ends == others and dict(self.answers) == dict(other.answers)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Plan(view={self.view}, at={self.at}, actions={self.actions!r}, answers={dict(self.answers)!r})"
+
+    def on(self, view: int) -> "Plan":
+        """The same plan, taken to be about another view."""
+        return Plan(view, self.at, self.actions, self.answers, self.wake_at, self.spent)
+
+    def without_answers(self) -> "Plan":
+        """The plan alone; answers may hold on to the view they speak of."""
+        bare = Plan(self.view, self.at, self.actions, None, self.wake_at, self.spent)
+        bare.is_answered = False
+        return bare

@@ -126,24 +126,24 @@ class Profile:
     def moments(self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int) -> Iterator[int]:
         """Moments, in order, from which the same nodes hold so many members for so long."""
         self.look_ahead()
-        total = self._tally(ask, mask, key)
-        bad = np.flatnonzero(total[self.rows] < members)
-        weight = self.weight[: self.count]
-        slot = bisect_left(self.times, after) if after > self.now else 0
-        while slot < len(self.times):
-            end = (
-                len(self.times)
-                if length >= NEVER
-                else max(bisect_left(self.times, self.times[slot] + length), slot + 1)
-            )
+        # Stays that the caller tries on meanwhile mark their ends: those are no new chances, or it would never end.
+        chances = self.times.copy()
+        at = bisect_left(chances, after) if after > self.now else 0
+        shape, bad = (0, 0), np.zeros(0, np.intp)
+        while at < len(chances):
+            if shape != (len(self.times), self.count):
+                shape, total = (len(self.times), self.count), self._tally(ask, mask, key)
+                bad, mask = np.flatnonzero(total[self.rows] < members), self._tallies[ask, key][1]
+            slot, end = self.slots(chances[at], chances[at] + length)
             last_bad = int(bad.searchsorted(end)) - 1
             if last_bad >= 0 and bad[last_bad] >= slot:
                 # Some slot of the stay has too little in sum: no stay that touches it will do.
-                slot = int(bad[last_bad]) + 1
+                after_bad = int(bad[last_bad]) + 1
+                at = bisect_left(chances, self.times[after_bad]) if after_bad < len(self.times) else len(chances)
                 continue
-            if int(self.members(slot, end, ask, mask) @ weight) >= members:
-                yield self.times[slot]
-            slot += 1
+            if int(self.members(slot, end, ask, mask) @ self.weight[: self.count]) >= members:
+                yield chances[at]
+            at += 1
 
     def _tally(self, ask: Ask, mask: Bools, key: object) -> Ints:
         known = self._tallies.get((ask, key))

@@ -5,7 +5,7 @@ The arithmetic is explained, with a worked example, in docs/explanation/order-an
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .decay import ONE, STEPS, decayed, steps_between
+from .decay import STEPS, decayed, remembered, steps_between
 from .demand import Demand, capacity
 from .divide import parted
 from .model import NEVER, SECOND, Job, Queue
@@ -167,18 +167,6 @@ def past_use(use: QueueUse, now: int, half_life: int) -> list[int]:
     until = max(use.at, slice_start(now, half_life))
     steps, counts = steps_between(use.at, until, half_life), remembered(use.at, until, half_life)
     return [decayed(past, steps) + held * counts // SECOND for past, held in zip(use.past, use.total, strict=True)]
-
-
-def remembered(begin: int, until: int, half_life: int) -> int:
-    """How much of the time between two moments still counts at the second, after forgetting step by step."""
-    steps = steps_between(begin, until, half_life)
-    if not steps:
-        return until - begin
-    step = max(half_life // STEPS, 1)
-    one, all_of_them = decayed(ONE, 1), decayed(ONE, steps)
-    # Whole slices between the first and the last step: one + one^2 + ... , a geometric series.
-    between = (one - all_of_them) * step // (ONE - one)
-    return (step - begin % step) * all_of_them // ONE + between + until % step
 
 
 def slice_start(now: int, half_life: int) -> int:

@@ -74,15 +74,15 @@ def _keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) ->
         _leave(desk, victim, ready)
     length = desk.length(job, sitting.seats)
     sitting.start, sitting.end = ready, NEVER if length >= NEVER else ready + length
-    sitting.take(desk, job)
+    sitting.take(desk)
 
 
 def candidates(desk: Desk, job: Job) -> list[Victim]:
     """Every gang that may be asked to give something up for this one, cheapest first."""
     found: list[Victim] = []
-    if not _has_rights(desk, job):
+    if not has_rights(desk, job):
         return found
-    under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.has_guarantees else False
+    under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.rules.guaranteed else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
         if not _is_settled(desk, other):
@@ -94,12 +94,12 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
     return sorted(found, key=lambda v: (not v.is_surplus, v.cost, v.job.gang.name))
 
 
-def _has_rights(desk: Desk, job: Job) -> bool:
+def has_rights(desk: Desk, job: Job) -> bool:
     """Whether anybody could possibly be asked: surplus somewhere, lower priority in the queue, or a guarantee."""
     rules = desk.policy.reclaim
     use = desk.view.use.get(job.gang.queue)
     lower = rules.priority and use is not None and min(use.priorities, default=job.gang.priority) < job.gang.priority
-    return lower or (rules.surplus and bool(desk.view.watched)) or (rules.quota and desk.has_guarantees)
+    return lower or (rules.surplus and bool(desk.view.watched)) or (rules.quota and desk.rules.guaranteed)
 
 
 def _is_settled(desk: Desk, job: Job) -> bool:
@@ -130,7 +130,8 @@ def _may_take_all(desk: Desk, job: Job, other: Job, under: bool) -> bool:
         return False
     if gang.queue == job.gang.queue:
         return rules.priority and gang.priority < job.gang.priority
-    return rules.quota and under and desk.shares.over_deserved(gang.queue)
+    wanted = desk.least_amounts(job)
+    return rules.quota and under and desk.shares.over_deserved(gang.queue, (), wanted, job.gang.queue)
 
 
 def _may_be_interrupted(desk: Desk, job: Job) -> bool:
@@ -182,7 +183,7 @@ def _quota_allows(desk: Desk, job: Job, victims: list[Victim]) -> bool:
         queue = victim.job.gang.queue
         if victim.is_surplus or queue == job.gang.queue:
             continue
-        if not desk.shares.over_deserved(queue, gone.get(queue, ())):
+        if not desk.shares.over_deserved(queue, gone.get(queue, ()), desk.least_amounts(job), job.gang.queue):
             return False
         total, _ = desk.amounts(victim.job, victim.job.life.seats)
         gone[queue] = [a + b for a, b in zip(total, gone.get(queue, [0] * len(total)), strict=True)]

@@ -58,7 +58,7 @@ class RecordedPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     schema: str
     kind: str
-    plan: Plan
+    plan: dict[str, object]
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def replay(data: bytes) -> tuple[View, int, Policy]:
 
 def encode_plan(plan: Plan) -> bytes:
     """The plan as canonical JSON: equal plans give equal bytes."""
-    return msgspec.json.encode(RecordedPlan(SCHEMA, "plan", plan), order="sorted") + b"\n"
+    return msgspec.json.encode(RecordedPlan(SCHEMA, "plan", _plain(plan)), order="sorted") + b"\n"
 
 
 def recorded(view: View) -> Recording:
@@ -219,3 +219,9 @@ def _set_columns(world: World, recording: Recording) -> None:
     if set(recording.seated) == set(world.seated):
         world.seated = dict.fromkeys(recording.seated)
     world.version = recording.number
+
+
+def _plain(plan: Plan) -> dict[str, object]:
+    answers = {name: plan.answers[name] for name in sorted(plan.answers)}
+    parts = {"view": plan.view, "at": plan.at, "actions": plan.actions, "answers": answers}
+    return {**parts, "wake_at": plan.wake_at, "spent": plan.spent}

@@ -1,6 +1,6 @@
 """When will it start? Promises: given, kept, made better, and broken only by a listed rule."""
 
-from .desk import Desk, wait
+from .desk import Desk, Stay, wait
 from .model import NEVER, Job, Pledge, Promise, State, Token
 from .place import Need, Outlook, Seating
 from .plan import Await, Reserve
@@ -29,6 +29,8 @@ def hold_targets(desk: Desk) -> None:
 
 def keep_promises(desk: Desk) -> None:
     """Before anybody is placed, the room of standing promises and pledges is taken out."""
+    if not desk.view.promised:
+        return
     for job in sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name)):
         pledge, promise = job.life.pledge, job.life.promise
         if pledge is not None and pledge.expires > desk.now:
@@ -36,11 +38,11 @@ def keep_promises(desk: Desk) -> None:
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             sitting = sit_at(desk, job, max(promise.start, desk.now))
             if sitting is not None:
-                sitting.take(desk, job)
+                sitting.take(desk)
 
 
 def _standing(desk: Desk) -> list[Job]:
-    jobs = (desk.view.held(slot) for slot in desk.view.queued)
+    jobs = (desk.view.held(slot) for slot in desk.view.promised)
     return [job for job in jobs if (job.life.promise or job.life.pledge) and job.life.state is not State.HELD]
 
 
@@ -59,16 +61,19 @@ def _hold(desk: Desk, job: Job, pledge: Pledge) -> None:
     """What is being freed belongs to the gang from the moment the last victim is gone."""
     ready = pledged_from(desk, pledge)
     length = desk.length(job, pledge.seats)
-    end = NEVER if length >= NEVER else ready + length
+    hold_again(desk, job, (ready, NEVER if length >= NEVER else ready + length, job, pledge.seats, []))
+
+
+def hold_again(desk: Desk, job: Job, stay: Stay) -> None:
+    """Take a stay that was given back a moment ago, on the same seats."""
+    start, end, _, seats, _ = stay
     needs = desk.needs(job)
     receipts = []
-    for role, held in enumerate(pledge.seats):
+    for role, held in enumerate(seats):
         if held.nodes:
-            seating = desk.seating(held)
-            receipts.append(
-                desk.profile.take(ready, end, seating.positions, seating.counts, needs[role][held.shape].ask)
-            )
-    desk.seated(job, ready, end, pledge.seats, receipts)
+            seating, ask = desk.seating(held), needs[role][held.shape].ask
+            receipts.append(desk.profile.take(start, end, seating.positions, seating.counts, ask))
+    desk.seated(job, start, end, seats, receipts)
 
 
 def pledged_from(desk: Desk, pledge: Pledge) -> int:
@@ -105,7 +110,7 @@ def promise(desk: Desk, job: Job) -> bool:
     sitting = earliest(desk, job)
     if sitting is None:
         return _promise_without_time(desk, job) if has_waited_out(desk, job) else _withdraw(desk, job)
-    sitting.take(desk, job)
+    sitting.take(desk)
     desk.promised += 1
     desk.wake(sitting.start)
     old = job.life.promise

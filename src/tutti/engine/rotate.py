@@ -3,11 +3,12 @@
 from .desk import Desk
 from .model import Job, State
 from .reclaim import Victim, reclaim_from
+from .reserve import hold_again
 
 
 def rotate(desk: Desk) -> None:
     """Gangs whose slice is over make room for the one of their queue that has not run for longest."""
-    if not desk.policy.rotate.on:
+    if not desk.policy.rotate.on or not desk.rules.sliced:
         return
     for queue in sorted(desk.view.queues.values(), key=lambda queue: queue.name):
         if queue.slice:
@@ -26,8 +27,16 @@ def _turn(desk: Desk, queue: str, length: int) -> None:
             if (other := desk.view.held(slot)).gang.queue == queue and _is_over(desk, other, length)
         ]
         over.sort(key=lambda victim: (victim.job.life.turn, victim.job.gang.name))
-        if over and reclaim_from(desk, job, over):
-            desk.blocked.remove(job)
+        if over:
+            _give_turn(desk, job, over)
+
+
+def _give_turn(desk: Desk, job: Job, over: list[Victim]) -> None:
+    """Make room for a gang whose turn it is; a promise it was given for later is not in its own way."""
+    stay = desk.stays.get(job.gang.name)
+    desk.unseat(job)
+    if not reclaim_from(desk, job, over) and stay is not None:
+        hold_again(desk, job, stay)
 
 
 def _is_over(desk: Desk, job: Job, length: int) -> bool:

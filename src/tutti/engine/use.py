@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .decay import decayed, steps_between
+from .decay import decayed, remembered, steps_between
 from .estimate import sizes
 from .model import SECOND, Gang, Seats
 
@@ -52,13 +52,12 @@ class QueueUse:
 
     def advance(self, now: int, half_life: int) -> None:
         """Book the use since the last time, and forget some of what lies further back."""
-        elapsed = now - self.at
-        if elapsed <= 0:
+        if now <= self.at:
             return
-        steps = steps_between(self.at, now, half_life)
-        for r, held in enumerate(self.total):
+        steps, counts = steps_between(self.at, now, half_life), remembered(self.at, now, half_life)
+        for r, amount in enumerate(self.total):
             past = decayed(self.past[r], steps) if steps else self.past[r]
-            self.past[r] = past + held * elapsed // SECOND
+            self.past[r] = past + amount * counts // SECOND
         self.at = now
 
     def add(self, user: str, priority: int, total: Sequence[int], floor: Sequence[int], sign: int) -> None:

@@ -18,23 +18,26 @@ MOST_SHAPES = 16
 class Sitting:
     """Seats found for a whole gang, not yet taken."""
 
-    __slots__ = ("end", "needs", "seatings", "seats", "start")
+    __slots__ = ("end", "job", "needs", "seatings", "seats", "start")
 
-    def __init__(self, desk: Desk, needs: Sequence[Need], seatings: Sequence[Seating], start: int, end: int) -> None:
+    def __init__(
+        self, desk: Desk, job: Job, needs: Sequence[Need], seatings: Sequence[Seating], start: int, end: int
+    ) -> None:
+        self.job = job
         self.needs = needs
         self.seatings = seatings
         self.start = start
         self.end = end
         self.seats = tuple(desk.seats(need, seating) for need, seating in zip(needs, seatings, strict=True))
 
-    def take(self, desk: Desk, job: Job) -> None:
+    def take(self, desk: Desk) -> None:
         """Take the seats, so that nobody else gets them during the stay."""
         receipts = [
             desk.profile.take(self.start, self.end, seating.positions, seating.counts, need.ask)
             for need, seating in zip(self.needs, self.seatings, strict=True)
             if len(seating.positions)
         ]
-        desk.seated(job, self.start, self.end, self.seats, receipts)
+        desk.seated(self.job, self.start, self.end, self.seats, receipts)
 
 
 def sit_now(desk: Desk, job: Job) -> Sitting | None:
@@ -76,7 +79,7 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
         seatings = _seatings(desk, job, needs, sizes, start, end)
         if seatings is None:
             return None
-        sitting = Sitting(desk, needs, seatings, start, end)
+        sitting = Sitting(desk, job, needs, seatings, start, end)
         longer = desk.length(job, sitting.seats)
         if longer <= length:
             sitting.end = NEVER if longer >= NEVER else start + longer

@@ -1,0 +1,60 @@
+"""Why each gang waits, worked out when somebody asks: most plans are carried out without anybody asking."""
+
+from collections.abc import Iterator, Mapping
+
+from .desk import Desk, wait
+from .explain import Verdict
+from .gate import gate, over_quota
+from .model import Job, Token
+from .plan import Reason
+from .whole import shapes_of
+
+
+class Answers(Mapping[str, Reason]):
+    """A reason for every gang that waits and is not started by the plan. It speaks of the plan's own view."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._known: dict[str, Reason] = dict(desk.noted)
+        self._verdicts: dict[object, Verdict] = {}
+        self._slots: dict[str, int] | None = None
+
+    def __getitem__(self, name: str) -> Reason:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._find(self._desk.view.held(self._waiting()[name]))
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._waiting())
+
+    def __len__(self) -> int:
+        return len(self._waiting())
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def _waiting(self) -> dict[str, int]:
+        if self._slots is None:
+            named = ((self._desk.view.held(slot).gang.name, slot) for slot in self._desk.view.queued)
+            self._slots = {name: slot for name, slot in named if name not in self._desk.started}
+        return self._slots
+
+    def _find(self, job: Job) -> Reason:
+        desk = self._desk
+        return gate(desk, job) or over_quota(desk, job) or self._behind(job) or self._verdict(job).reason(job)
+
+    def _behind(self, job: Job) -> Reason | None:
+        """A reason when somebody ahead in a strict queue cannot start."""
+        ahead = self._desk.strict_queues.get("") or self._desk.strict_queues.get(job.gang.queue)
+        if ahead is None or ahead == job.gang.name:
+            return None
+        return wait(Token.BEHIND_OTHERS, ahead, f"gang:{ahead}", blockers=(ahead,))
+
+    def _verdict(self, job: Job) -> Verdict:
+        """Gangs that ask alike are judged together."""
+        alike = self._desk.card(job).alike
+        verdict = self._verdicts.get(alike)
+        if verdict is None:
+            verdict = self._verdicts[alike] = Verdict(self._desk, next(iter(shapes_of(self._desk, job))))
+        return verdict
