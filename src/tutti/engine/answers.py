@@ -53,7 +53,7 @@ class Answers(Mapping[str, Reason]):
 
     def _verdict(self, job: Job) -> Verdict:
         """Gangs that ask alike are judged together."""
-        alike = self._desk.card(job).alike
+        alike = self._desk.card(job).kin.alike
         verdict = self._verdicts.get(alike)
         if verdict is None:
             verdict = self._verdicts[alike] = Verdict(self._desk, next(iter(shapes_of(self._desk, job))))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from .estimate import run_time
-from .model import Coupling, Gang, Job, Queue
+from .model import NEVER, Coupling, Gang, Job, Queue
 from .order import Standing
 from .place import Need
 from .plan import Reason
@@ -14,41 +14,63 @@ UNKNOWN = object()
 """Nobody has found out yet."""
 
 
-class Card:
-    """What is known of a gang before anybody looks for seats."""
+class Kin:
+    """What gangs share that have the very same roles and no wishes of their own: it is found out once for all."""
 
-    __slots__ = (
-        "alike",
-        "flaw",
-        "gang",
-        "ground",
-        "job",
-        "least",
-        "length",
-        "low",
-        "needs",
-        "queue",
-        "simple",
-        "sizes",
-    )
+    __slots__ = ("alike", "flaw", "gang", "ground", "needs", "simple", "sizes")
 
-    def __init__(self, view: View, job: Job, queue: Queue | None, percent: int, old: "Card | None") -> None:
-        gang = job.gang
-        self.job = job
+    def __init__(self, view: View, gang: Gang) -> None:
         self.gang = gang
         self.ground = view.ground
-        self.queue = queue
-        same = old is not None and old.gang is gang and old.ground == view.ground
-        self.needs: tuple[tuple[Need, ...], ...] = old.needs if same and old else _needs(view, gang)
-        self.flaw: Reason | object | None = old.flaw if same and old else UNKNOWN
-        """Why it can never start as it is, if so."""
-        self.sizes: dict[tuple[int, int], Sizes] = {}
-        self.length = run_time(job, queue, percent)
-        self.low = self.size(0, 0).low
+        roles = gang.roles
+        self.needs = tuple(tuple(Need(view, gang, role, s) for s in range(len(role.shapes))) for role in roles)
+        self.flaw: Reason | object | None = UNKNOWN
+        """Why they can never start as they are, if so."""
         self.simple = _is_simple(gang, self.needs)
         """One role on one shape with no company to mind: what failed for one of the kind fails for a larger one."""
         self.alike: object = self.needs[0][0].alike if self.simple else gang.name
+        self.sizes: dict[tuple[int, int], Sizes] = {}
+
+    def holds(self, view: View, gang: Gang) -> bool:
+        """Whether all of this is true of a gang as well."""
+        mine = self.gang
+        return self.ground == view.ground and (mine is gang or (mine.roles is gang.roles and _is_plain(gang)))
+
+
+def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
+    if len(needs) != 1 or len(needs[0]) != 1 or gang.domain_ask:
+        return False
+    role = gang.roles[0]
+    return not (role.repels or role.needs)
+
+
+def _is_plain(gang: Gang) -> bool:
+    """Nothing but roles, a queue, a priority and an estimate."""
+    if gang.within or gang.near or gang.after or gang.domain_ask or gang.unsupported or gang.speed.points:
+        return False
+    times = gang.submitted >= 0 and gang.estimate.limit > 0 and gang.estimate.p50 >= 0 and gang.estimate.p90 >= 0
+    return times and gang.deadline == NEVER and gang.max_wait >= 0 and gang.min_run >= 0 and bool(gang.name)
+
+
+class Card:
+    """What is known of a gang before anybody looks for seats."""
+
+    __slots__ = ("job", "kin", "least", "length", "low", "queue", "sizes")
+
+    def __init__(self, job: Job, kin: Kin, queue: Queue | None, percent: int) -> None:
+        self.job = job
+        self.kin = kin
+        self.queue = queue
+        own = job.life.progress is not None or bool(job.life.done)
+        self.sizes: dict[tuple[int, int], Sizes] = {} if own else kin.sizes
+        self.length = run_time(job, queue, percent)
+        self.low = self.size(0, 0).low
         self.least: list[int] | None = None
+
+    @property
+    def needs(self) -> tuple[tuple[Need, ...], ...]:
+        """The gang's roles as the profile understands them: for each role, one entry for each shape."""
+        return self.kin.needs
 
     def size(self, role: int, shape: int) -> Sizes:
         """The sizes a role of the gang may have now."""
@@ -56,10 +78,6 @@ class Card:
         if known is None:
             known = self.sizes[role, shape] = _sizes(self.job, role, shape)
         return known
-
-
-def _needs(view: View, gang: Gang) -> tuple[tuple[Need, ...], ...]:
-    return tuple(tuple(Need(view, gang, role, s) for s in range(len(role.shapes))) for role in gang.roles)
 
 
 def _sizes(job: Job, role: int, shape: int) -> Sizes:
@@ -70,13 +88,6 @@ def _sizes(job: Job, role: int, shape: int) -> Sizes:
         left = max(found.want - job.life.done[role], 0)
         return Sizes(min(found.low, left), left, max(found.high - job.life.done[role], left), range(left + 1))
     return found
-
-
-def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
-    if len(needs) != 1 or len(needs[0]) != 1 or gang.domain_ask:
-        return False
-    role = gang.roles[0]
-    return not (role.repels or role.needs)
 
 
 class Rules:
@@ -98,6 +109,7 @@ class Cache:
     def __init__(self) -> None:
         self.standing = Standing()
         self._cards: dict[str, Card] = {}
+        self._kin: dict[int, Kin] = {}
         self._ground = -1
         self._facts: dict[object, int] = {}
         self._rules_at = -1
@@ -114,9 +126,18 @@ class Cache:
         gang = job.gang
         card = self._cards.get(gang.name)
         queue = view.queues.get(gang.queue)
-        if card is None or card.job is not job or card.ground != view.ground or card.queue is not queue:
-            card = self._cards[gang.name] = Card(view, job, queue, percent, card)
+        if card is None or card.job is not job or card.kin.ground != view.ground or card.queue is not queue:
+            kin = card.kin if card is not None and card.kin.holds(view, gang) else self._kin_of(view, gang)
+            card = self._cards[gang.name] = Card(job, kin, queue, percent)
         return card
+
+    def _kin_of(self, view: View, gang: Gang) -> Kin:
+        kin = self._kin.get(id(gang.roles))
+        if kin is None or not kin.holds(view, gang):
+            kin = Kin(view, gang)
+            if _is_plain(gang):
+                self._kin[id(gang.roles)] = kin
+        return kin
 
     def facts(self, view: View) -> dict[object, int]:
         """Room on the cluster with nobody on it, by what is asked; emptied when nodes change."""
@@ -130,3 +151,4 @@ class Cache:
         if len(self._cards) > 2 * (len(view.queued) + len(view.seated)) + 1000:
             here = {job.gang.name for job in view.jobs if job is not None}
             self._cards = {name: card for name, card in self._cards.items() if name in here}
+            self._kin = {id(card.kin.gang.roles): card.kin for card in self._cards.values()}

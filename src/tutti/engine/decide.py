@@ -22,6 +22,7 @@ from .whole import Sitting, sit_at, sit_now
 def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
     """Choose what to do now, and say why every gang that waits does so. The cache may only save time."""
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
+    desk.cache.forget(view)
     keep_windows_apart(desk)
     if view.watched:
         hold_targets(desk)
@@ -79,7 +80,8 @@ def consider(desk: Desk, job: Job) -> None:
 
 def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
     """Whether it is clear without looking further that the gang neither starts nor is promised a start."""
-    if job.life.promise is not None or job.life.pledge is not None or desk.rules.sliced or desk.rules.strict:
+    life = job.life
+    if life.promise is not None or life.pledge is not None or desk.rules.sliced or desk.is_strict:
         return False
     return desk.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
 

@@ -45,6 +45,7 @@ class Desk:
         self.policy = policy
         self.cache = cache
         self.rules = cache.rules(view)
+        self.is_strict = self.rules.strict or policy.order.strict
         self._shares: Shares | None = None
         self.usable = usable(view, now, policy)
         self._profile = Profile(view, now, policy.reserve.quantile, self.usable)
@@ -178,36 +179,36 @@ class Desk:
 
     def is_hopeless(self, card: Card) -> bool:
         """Whether too little is free now, or a gang that asks for no more, for no longer, has found no seats."""
-        if not card.simple:
+        if not card.kin.simple:
             return False
         if card.low > self.room(card):
             return True
-        return any(m <= card.low and n <= card.length for m, n in self.failed.get(card.alike, ()))
+        return any(m <= card.low and n <= card.length for m, n in self.failed.get(card.kin.alike, ()))
 
     def room(self, card: Card) -> int:
         """The most members that could sit now, when this was first asked in the pass; since then it got no more."""
-        known = self._room.get(card.alike)
+        known = self._room.get(card.kin.alike)
         if known is None:
             need = card.needs[0][0]
-            known = self._room[card.alike] = Outlook(self.profile, need, 0, 1, self.mask(need)).capacity()
+            known = self._room[card.kin.alike] = Outlook(self.profile, need, 0, 1, self.mask(need)).capacity()
         return known
 
     def note_hopeless(self, card: Card) -> None:
         """Remember a request that found no seats: until something is given back, a larger one finds none either."""
-        if card.simple:
-            known = self.failed.setdefault(card.alike, [])
+        if card.kin.simple:
+            known = self.failed.setdefault(card.kin.alike, [])
             known[:] = [(m, n) for m, n in known if m < card.low or n < card.length]
             known.append((card.low, card.length))
 
     def not_before(self, card: Card) -> int:
         """No start before this moment: a request for no more and no longer was told so in this pass."""
-        known = self.earliest.get(card.alike, ()) if card.simple else ()
+        known = self.earliest.get(card.kin.alike, ()) if card.kin.simple else ()
         return max((at for m, n, at in known if m <= card.low and n <= card.length), default=self.now)
 
     def note_earliest(self, card: Card, moment: int) -> None:
         """Remember the earliest start of a request: within a pass room only gets less."""
-        if card.simple:
-            known = self.earliest.setdefault(card.alike, [])
+        if card.kin.simple:
+            known = self.earliest.setdefault(card.kin.alike, [])
             known[:] = [(m, n, at) for m, n, at in known if m < card.low or n < card.length or at > moment]
             known.append((card.low, card.length, moment))
 

@@ -19,10 +19,10 @@ def gate(desk: Desk, job: Job) -> Reason | None:
 
 def flaw(desk: Desk, job: Job) -> Reason | None:
     """Why the gang can never start as it is, on the nodes there are; None where nothing is wrong with it."""
-    card = desk.card(job)
-    if card.flaw is UNKNOWN:
-        card.flaw = _flaw(desk, job)
-    return cast("Reason | None", card.flaw)
+    kin = desk.card(job).kin
+    if kin.flaw is UNKNOWN:
+        kin.flaw = _flaw(desk, job)
+    return cast("Reason | None", kin.flaw)
 
 
 def _flaw(desk: Desk, job: Job) -> Reason | None:
