@@ -11,7 +11,7 @@ from .plan import Plan, Resume, Start
 from .policy import Policy, Term
 from .reclaim import has_rights, reclaim
 from .repair import drain, mend
-from .reserve import hold_targets, keep_promises, may_have_promise, promise, wait_for_eviction
+from .reserve import hold_targets, keep_promises, list_promises, may_have_promise, promise, wait_for_eviction
 from .resize import fill_loose, grow
 from .rotate import rotate
 from .together import seat_roles
@@ -29,8 +29,9 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
         mend(desk)
     drain(desk)
     if view.queued:
-        keep_promises(desk)
+        list_promises(desk)
         place_in_turn(desk)
+        keep_promises(desk)
     if view.watched:
         fill_loose(desk)
         grow(desk)
@@ -68,6 +69,9 @@ def consider(desk: Desk, job: Job) -> None:
         return
     if job.gang.queue in desk.strict_queues:
         return
+    if desk.unkept:
+        keep_promises(desk, job.gang.name)
+        desk.unkept.clear()
     desk.unseat(job)
     if start(desk, job, card) or wait_for_eviction(desk, job) or reclaim(desk, job):
         return

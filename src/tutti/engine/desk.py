@@ -59,6 +59,8 @@ class Desk:
         """Gangs that could not sit, in queues where gangs take turns."""
         self.stays: dict[str, Stay] = {}
         """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
+        self.unkept: dict[str, Job] = {}
+        """Gangs whose standing promise is not taken out of the profile yet."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
         self.promised = 0

@@ -27,11 +27,16 @@ def hold_targets(desk: Desk) -> None:
                 desk.profile.take(desk.now, end, seating.positions, seating.counts, ask)
 
 
-def keep_promises(desk: Desk) -> None:
-    """Before anybody is placed, the room of standing promises and pledges is taken out."""
-    if not desk.view.promised:
-        return
-    for job in sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name)):
+def list_promises(desk: Desk) -> None:
+    """Standing promises and pledges, in the order in which they fall due."""
+    standing = sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name))
+    desk.unkept = {job.gang.name: job for job in standing}
+
+
+def keep_promises(desk: Desk, but: str = "") -> None:
+    """Before anybody else is placed, the room of standing promises and pledges is taken out."""
+    mine = desk.unkept.pop(but, None)
+    for job in desk.unkept.values():
         pledge, promise = job.life.pledge, job.life.promise
         if pledge is not None and pledge.expires > desk.now:
             _hold(desk, job, pledge)
@@ -39,6 +44,7 @@ def keep_promises(desk: Desk) -> None:
             sitting = sit_at(desk, job, max(promise.start, desk.now))
             if sitting is not None:
                 sitting.take(desk)
+    desk.unkept = {} if mine is None else {but: mine}
 
 
 def _standing(desk: Desk) -> list[Job]:
