@@ -109,9 +109,12 @@ class Run:
 
     def finish(self):
         """The exit code."""
-        until = time.monotonic() + LIMIT_S
+        return self.finish_within(LIMIT_S)
+
+    def finish_within(self, limit_s):
+        until = time.monotonic() + limit_s
         while self.is_running():
-            assert time.monotonic() < until, f"not finished in {LIMIT_S} s:\n{self.said()}"
+            assert time.monotonic() < until, f"not finished in {limit_s} s:\n{self.said()}"
             time.sleep(0.01)
         if self.code is None:
             self.code = self.theatre.ask(wait=self.pid)["code"]

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
+from dataclasses import dataclass
 
 from tutti.train.agent import lines
 from tutti.train.agent.agent import Agent, Seat
 from tutti.train.agent.channel import Accepted, Done, Leave, Progress, Refused, Released, Request, Resize, Snapshot
 from tutti.train.agent.client import Client
+from tutti.train.agent.roster import Stage
 from tutti.train.agent.story import Story
 
 REPORT_S = 0.1
 STATUS_S = 0.5
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request that was accepted and is not done: since when, after which step, with how many members."""
+
+    request: Request
+    began: float
+    step: int
+    world: int
 
 
 class Dialogue:
@@ -25,12 +36,11 @@ class Dialogue:
         self.grace_s = grace_s
         self.story = story
         self.client = Client(address, agent.folder.path.name) if address else None
-        self.open: dict[str, tuple[Request, float]] = {}
+        self.open: dict[str, Open] = {}
         self._signals = 0
         self._heard_signals = 0
         self._next_report = 0.0
         self._next_status = 0.0
-        self._left_at = -1
         agent.heard["left"] = self._left
         agent.heard["released"] = lambda _seat, _said: None
 
@@ -59,7 +69,8 @@ class Dialogue:
             self._answer(Refused(request.id, why, self.legal()))
             return
         self._supersede(request)
-        self.open[request.id] = (request, time.monotonic())
+        world = len(self.agent.roster.generation.members)
+        self.open[request.id] = Open(request, time.monotonic(), self.agent.roster.step, world)
         self._answer(Accepted(request.id, self.agent.roster.step + 1))
         self.story.tell(
             "asked",
@@ -90,8 +101,8 @@ class Dialogue:
         }  # fmt: skip
 
     def close(self) -> None:
-        for request, _ in list(self.open.values()):
-            self._end(request, "none" if not isinstance(request, Leave) else "memory")
+        for pending in list(self.open.values()):
+            self._end(pending, "memory" if isinstance(pending.request, Leave) else "none")
         if self.client:
             self.client.close()
 
@@ -103,7 +114,7 @@ class Dialogue:
         return ""
 
     def _supersede(self, request: Request) -> None:
-        for older, _ in list(self.open.values()):
+        for older in [pending.request for pending in self.open.values()]:
             if isinstance(request, Leave) or (isinstance(request, Resize) and isinstance(older, Resize)):
                 self.open.pop(older.id)
                 self._answer(Refused(older.id, "superseded", self.legal()))
@@ -118,44 +129,33 @@ class Dialogue:
             self.agent.say_all({"say": "snapshot", "id": request.id, "tier": request.tier})
 
     def _check_open(self) -> None:
-        for request, began in list(self.open.values()):
-            if self._is_done(request):
-                self._end(request, "memory")
-            elif isinstance(request, Leave) and time.monotonic() - began > request.deadline_s:
-                self.story.tell("late", f"the members did not leave within {request.deadline_s:.0f} s; they are ended")
+        for pending in list(self.open.values()):
+            late = time.monotonic() - pending.began > pending.request.deadline_s
+            if self._is_done(pending):
+                self._end(pending, "memory")
+            elif late and isinstance(pending.request, Leave):
+                self.story.tell(
+                    "late", f"the members did not leave within {pending.request.deadline_s:.0f} s: they are ended"
+                )
                 self.agent.end_all()
 
-    def _is_done(self, request: Request) -> bool:
+    def _is_done(self, pending: Open) -> bool:
         roster = self.agent.roster
-        if isinstance(request, Resize):
-            there = len(roster.generation.members) == request.target and roster.is_settled()
-            return there and not any(member.stage.value == "leaving" for member in roster.members.values())
-        if isinstance(request, Snapshot):
-            accepted = self.open[request.id][1]
-            return bool(self.agent.progress.get("snapshot_step", -1) >= 0 and self._snapshot_after(accepted))
+        if isinstance(pending.request, Resize):
+            there = len(roster.generation.members) == pending.request.target and roster.is_settled()
+            return there and not any(member.stage is Stage.LEAVING for member in roster.members.values())
+        if isinstance(pending.request, Snapshot):
+            return bool(self.agent.progress.get("snapshot_step", -1) > pending.step)
         return self.agent.code is not None
 
-    def _snapshot_after(self, began: float) -> bool:
-        return (
-            time.monotonic() > began
-            and "snapshot_step" in self.agent.progress
-            and self.agent.progress["snapshot_step"] >= self._step_at(began)
-        )
-
-    def _step_at(self, began: float) -> int:
-        return self._asked_at.setdefault(began, self.agent.roster.step)
-
-    _asked_at: dict[float, int] = {}
-
-    def _end(self, request: Request, state: str) -> None:
-        _, began = self.open.pop(request.id)
-        step = self.agent.roster.step
-        shrank = isinstance(request, Resize) and request.target < len(self.agent.roster.members)
-        if isinstance(request, Leave) or shrank:
+    def _end(self, pending: Open, state: str) -> None:
+        self.open.pop(pending.request.id)
+        request, step = pending.request, self.agent.roster.step
+        if isinstance(request, Leave) or (isinstance(request, Resize) and request.target < pending.world):
             gone = tuple(member.name for member in self.agent.roster.members.values() if not member.is_here)
             self._answer(Released(request.id, step, gone, state))
         else:
-            self._answer(Done(request.id, step, round(time.monotonic() - began, 4)))
+            self._answer(Done(request.id, step, round(time.monotonic() - pending.began, 4)))
 
     def _answer(self, answer: Accepted | Refused | Released | Done) -> None:
         if self.client:
@@ -164,7 +164,6 @@ class Dialogue:
     def _left(self, _seat: Seat, said: lines.Message) -> None:
         self.agent.roster.committed(said["step"])
         self.agent.roster.is_leaving = True
-        self._left_at = said["step"]
 
     def _hear_signals(self) -> None:
         if self._signals == self._heard_signals:
@@ -183,6 +182,3 @@ class Dialogue:
             memory_bytes=self.agent.shelf.memory_bytes(), snapshot_step=said["snapshot_step"], save_s=said["save_s"],
             legal=self.legal(), level=said["level"],
         )  # fmt: skip
-
-
-__all__ = ["Dialogue", "signal"]

@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader, default_collate
 from tutti.train.errors import DataChanged
 from tutti.train.order import indices_at
 
+BLOCK = 16_384
+
 Schedule = Callable[[], Iterator[list[int]]]
 
 
@@ -25,14 +27,19 @@ class Feed:
         self.collate = collate or self.options.pop("collate_fn", None) or default_collate
         self.options.pop("collate_fn", None)
         self._ahead: Iterator[Any] | None = None
+        self._block: tuple[Any, int, torch.Tensor] = (None, 0, torch.empty(0))
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def indices(self, start: int, stop: int, seed: int, epoch: int) -> torch.Tensor:
-        """The samples at a run of positions."""
-        found: torch.Tensor = indices_at(torch.arange(start, stop), len(self.dataset), seed, epoch)
-        return found
+        """The samples at a run of positions; blocks are worked out at once, because a thousand cost as much as ten."""
+        key = (seed, epoch, start // BLOCK)
+        if self._block[0] != key or stop > self._block[1] + len(self._block[2]):
+            begin = start // BLOCK * BLOCK
+            end = min(len(self.dataset), max(stop, begin + BLOCK))
+            self._block = (key, begin, indices_at(torch.arange(begin, end), len(self.dataset), seed, epoch))
+        return self._block[2][start - self._block[1] : stop - self._block[1]]
 
     def read(self, indices: list[int], schedule: Schedule) -> Any:
         """The batch of these samples; with workers, the next ones are read ahead along the schedule."""

@@ -71,7 +71,7 @@ class Job:
         """What a resize means for this loop, as a level of the support table."""
         if self.member is None:
             return "L0"
-        return "L3" if any(wrap.is_sharded(module) for module in self.protected.modules()) else "L2"
+        return "L3" if self.protected.split else "L2"
 
     def protect(self, **things: Any) -> None:
         """Name the state that must survive: anything with a state_dict, tensors, or dictionaries of tensors."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
 from tutti.train.errors import GroupLost
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
-from tutti.train.wrap import is_sharded
 
 if TYPE_CHECKING:
     from tutti.train.job import Job
@@ -126,18 +126,27 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
     job.generation = generation.number
     job.set_place(job.group.rank, job.group.world)
+    began = time.perf_counter()
     found = bring(job, claims)
+    brought_s = round(time.perf_counter() - began, 5)
     job.is_fresh = job.is_standby = False
     job.calm.keep(job.protected.modules())
     if shards(job):
         # Shards are in one place only: there is a whole copy before the first step is computed.
         snapshot(job)
-    member.say("formed", generation=generation.number, step=job.course.step, world=job.world, source=found.origin)
+    member.say(
+        "formed",
+        generation=generation.number,
+        step=job.course.step,
+        world=job.world,
+        source=found.origin,
+        brought_s=brought_s,
+    )
 
 
 def shards(job: Job) -> bool:
     """Whether a part of the state is on one rank only."""
-    return any(is_sharded(module) for module in job.protected.modules())
+    return bool(job.protected.split)
 
 
 def claim_of(job: Job, in_doubt: bool) -> Claim:

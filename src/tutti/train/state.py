@@ -42,6 +42,7 @@ class Protected:
     def __init__(self) -> None:
         self.things: dict[str, Any] = {}
         self.fingerprint = ""
+        self.split: list[torch.nn.Module] = []
 
     def add(self, things: dict[str, Any]) -> None:
         for name, thing in things.items():
@@ -52,6 +53,7 @@ class Protected:
             if "/" in name:
                 raise StateChanged(f"cannot protect under the name {name!r}: a name has no slash")
         self.things.update(things)
+        self.split = [module for module in self.modules() if has_shards(module)]
 
     def read(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
         """The live tensors by name, and the rest of the state."""
@@ -88,6 +90,10 @@ class Protected:
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return [thing for thing in self.things.values() if isinstance(thing, torch.optim.Optimizer)]
+
+
+def has_shards(module: torch.nn.Module) -> bool:
+    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
 def content_of(thing: Any) -> Any:

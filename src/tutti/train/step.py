@@ -47,7 +47,7 @@ class Step:
         self.checksum += checksum
         if self.numerics == "ordered":
             seed_piece(job.course.seed, job.course.step, piece.logical)
-        job.wrappers.prepare(piece.size, self.deal.total, job.world, self.is_deferred, job.protected.modules())
+        job.wrappers.prepare(piece.size, self.deal.total, job.world, self.is_deferred, job.protected.split)
         if job.member:
             job.member.phase(COMPUTE, job.course.step)
 

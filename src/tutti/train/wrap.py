@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 
@@ -49,7 +48,7 @@ class Wrappers:
         for model in _made:
             model.require_backward_grad_sync = not is_deferred
         self.scale = 1.0 if is_deferred or share * world == total else share * world / total
-        for root in [*_made, *(root for root in roots if is_sharded(root))]:
+        for root in [*_made, *roots]:
             self._hook(root)
 
     def rebuild(self) -> None:
@@ -86,7 +85,3 @@ def rebuild_parallel(model: Any) -> None:
     if model.static_graph:
         model.reducer._set_static_graph()
         model.logger._set_static_graph()
-
-
-def is_sharded(module: torch.nn.Module) -> bool:
-    return any(isinstance(parameter, DTensor) for parameter in module.parameters())

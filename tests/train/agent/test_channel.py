@@ -185,3 +185,29 @@ def test_a_request_the_job_cannot_do_is_not_sent(server):
 def test_an_address_that_is_no_socket_is_explained():
     with pytest.raises(ValueError, match="unix:/path"):
         Client("tcp:1.2.3.4:5", "run")
+
+
+def test_a_scheduler_that_does_not_listen_never_holds_the_job_up():
+    ours, theirs = socket.socketpair()
+    line = lines.Lines(ours)
+    sent = 0
+    while line.send({"say": "progress", "step": sent}) and sent < 10**6:
+        sent += 1
+    assert not line.is_open
+    assert sent > 1000
+    ours.close()
+    theirs.close()
+
+
+def test_what_was_not_taken_at_once_arrives_later_and_in_order():
+    ours, theirs = socket.socketpair()
+    sender, receiver = lines.Lines(ours), lines.Lines(theirs)
+    for number in range(20_000):
+        assert sender.send({"say": "x", "number": number})
+    heard = []
+    while len(heard) < 20_000:
+        sender.receive()
+        heard += receiver.receive()
+    assert [message["number"] for message in heard] == list(range(20_000))
+    ours.close()
+    theirs.close()

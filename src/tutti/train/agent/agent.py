@@ -191,7 +191,7 @@ class Agent:
         self.roster.formed(seat.name, said["generation"])
         self.roster.committed(said.get("step", -1))
         if self.roster.is_settled():
-            facts = {key: said[key] for key in ("step", "source", "world") if key in said}
+            facts = {key: said[key] for key in ("step", "source", "world", "brought_s") if key in said}
             number, step = said["generation"], said.get("step", 0)
             text = f"generation {number} computes with {said.get('world')} members from step {step} on"
             self.story.tell("formed", text, generation=number, **facts)

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 MAX_LINE_BYTES = 65_536
+MAX_UNSENT_BYTES = 1 << 20
 
 Message = dict[str, Any]
 
@@ -42,22 +43,24 @@ class Lines:
         self.socket = connection
         self.is_open = True
         self._received = bytearray()
+        self._unsent = bytearray()
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def send(self, message: Message) -> bool:
-        """Send one message whole; False when the other side is gone."""
-        if not self.is_open:
-            return False
-        try:
-            self.socket.sendall(encode(message))
-        except OSError:
-            self.is_open = False
+        """Send one message whole, without waiting: what the other side does not take now goes with the next one.
+
+        False when the other side is gone, or has not listened for so long that it might as well be.
+        """
+        if self.is_open:
+            self._unsent += encode(message)
+            self._flush()
         return self.is_open
 
     def receive(self, wait_s: float | None = 0.0) -> list[Message]:
         """All messages that are there; waits up to `wait_s` (None: for ever) for the first."""
+        self._flush()
         ready = self._complete()
         if ready or not self.is_open:
             return ready
@@ -71,6 +74,18 @@ class Lines:
     def close(self) -> None:
         self.is_open = False
         self.socket.close()
+
+    def _flush(self) -> None:
+        while self._unsent and self.is_open:
+            try:
+                sent = self.socket.send(self._unsent, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                self.is_open = len(self._unsent) <= MAX_UNSENT_BYTES
+                return
+            except OSError:
+                self.is_open = False
+                return
+            del self._unsent[:sent]
 
     def _fill(self) -> None:
         try:

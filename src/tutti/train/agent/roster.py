@@ -186,7 +186,8 @@ class Roster:
     def lost(self) -> list[str]:
         """Members of the current generation that ended without being asked to."""
         members = (self.members[name] for name in self.generation.members if name in self.members)
-        return [member.name for member in members if not member.is_here and member.code != Exit.FINISHED]
+        asked = (Exit.FINISHED, Exit.PREEMPTED, Exit.RELEASED)
+        return [member.name for member in members if not member.is_here and member.code not in asked]
 
     def _nobody_left(self) -> list[Order]:
         if self.is_finished:
@@ -219,7 +220,7 @@ class Roster:
 
     def _following(self) -> Generation | None:
         """The generation that should replace the current one, if any should."""
-        if self.is_finished and not self._broken():
+        if self.is_leaving or (self.is_finished and not self._broken()):
             return None
         chosen = self._chosen()
         if not chosen or (tuple(chosen) == self.generation.members and not self._broken()):

@@ -1,0 +1,303 @@
+"""How fast a training job recovers, resizes and saves, beside others in the same run. The last line is JSON."""
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import train_rivals as rivals
+from bench import train_torchft as torchft
+from tutti import train
+from tutti.train.agent.channel import Resize
+from tutti.train.agent.server import Server
+from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agent.slots import Label
+from tutti.train.memory import Memory
+from tutti.train.snapshot import Camera, lay_out
+from tutti.train.state import Protected
+
+GOALS = {
+    "kill_to_commit_ms": 150,
+    "frozen_over_budget_ms": 100,
+    "shrink_ms": 150,
+    "grow_ms": 200,
+    "snapshot_stall_ms": 20,
+    "rollback_ms": 20,
+    "reshard_ms": 150,
+    "steady_overhead_percent": 3,
+    "join_overhead_percent": 3,
+}
+LOOP = Path(__file__).parent / "train_loop.py"
+LIMIT_S = 90.0
+
+
+class Run:
+    """A launcher with the bench loop, a channel, and its story."""
+
+    def __init__(self, options: list[Any], loop: dict[str, Any]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tutti-bench-", dir="/dev/shm"))
+        self.out = self.folder / "out"
+        self.out.mkdir()
+        self.server = Server(str(self.folder / "channel"))
+        environment = {
+            **os.environ,
+            "LOOP": json.dumps(loop),
+            "OUT": str(self.out),
+            "TUTTI_TRAIN_HOME": str(self.folder / "home"),
+            "TUTTI_CHANNEL": f"unix:{self.folder / 'channel'}",
+        }
+        words = [sys.executable, "-m", "tutti.train", "--run-id", "b", "--story", self.folder / "story", "--quiet"]
+        self.process = subprocess.Popen([*map(str, [*words, *options]), "--", "python", str(LOOP)], env=environment)
+
+    def story(self, event: str) -> list[dict[str, Any]]:
+        path = self.folder / "story"
+        lines = path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+        return [record for record in map(json.loads, lines) if record["event"] == event]
+
+    def commits(self) -> dict[str, list[tuple[float, int, int]]]:
+        """By member: when, which step, with how many."""
+        found = {}
+        for path in self.out.iterdir():
+            rows = [line.split() for line in path.read_text().rpartition("\n")[0].splitlines()]
+            found[path.name] = [(float(row[0]), int(row[1]), int(row[2])) for row in rows]
+        return found
+
+    def until(self, ready: Callable[[], Any]) -> Any:
+        limit = time.monotonic() + LIMIT_S
+        while time.monotonic() < limit:
+            self.server.turn(0.005)
+            found = ready()
+            if found:
+                return found
+        raise TimeoutError(f"not reached in {LIMIT_S} s")
+
+    def settle(self, world: int, steps: int = 5) -> None:
+        """Until `world` members commit together, and have done so for some steps."""
+        now = time.time()
+        self.until(lambda: self._all_since(now, world, steps))
+
+    def pause_until(self, moment: float, world: int) -> float:
+        """From a moment to the first commit after it that all members of the new size have made."""
+        self.until(lambda: self._all_since(moment, world, 1))
+        firsts = [
+            next(row[0] for row in rows if row[0] > moment and row[2] == world) for rows in self._since(moment, world)
+        ]
+        return (max(firsts) - moment) * 1e3
+
+    def _since(self, moment: float, world: int) -> list[list[tuple[float, int, int]]]:
+        rows = self.commits().values()
+        return [
+            found for found in ([row for row in one if row[0] > moment and row[2] == world] for one in rows) if found
+        ]
+
+    def _all_since(self, moment: float, world: int, steps: int) -> bool:
+        return sum(len(rows) >= steps for rows in self._since(moment, world)) >= world
+
+    def pid(self, rank: int) -> int:
+        """The process of a rank of the present generation."""
+        gone = {record["member"] for record in [*self.story("lost"), *self.story("ended")]}
+        active = [
+            name
+            for name, rows in sorted(self.commits().items(), key=lambda item: int(item[0][1:]))
+            if name not in gone and rows
+        ]
+        pids = {record["member"]: record["pid"] for record in self.story("started")}
+        return int(pids[active[rank]])
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self.server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def running(*options: Any, **loop: Any) -> Iterator[Run]:
+    run = Run(list(options), loop)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+def recovery() -> dict[str, float]:
+    """Kill, freeze, shrink, grow: four ranks, 50 MB of state, one warm standby."""
+    figures: dict[str, list[float]] = {"kill_to_commit_ms": [], "shrink_ms": [], "grow_ms": []}
+    with running("--workers", 4, "--max", 5, "--max-restarts", 99) as run:
+        for number, rank in enumerate((3, 0, 1)):
+            run.settle(4)
+            moment = time.time()
+            os.kill(run.pid(rank), signal.SIGKILL)
+            figures["kill_to_commit_ms"].append(run.pause_until(moment, 3))
+            run.settle(4)
+            figures["shrink_ms"].append(resize(run, f"s{number}", 3))
+            figures["grow_ms"].append(grow(run, f"g{number}", 4))
+        frozen, budget = freeze(run)
+    medians = {name: statistics.median(values) for name, values in figures.items()}
+    return {**medians, "frozen_to_commit_ms": frozen, "budget_ms": budget, "frozen_over_budget_ms": frozen - budget}
+
+
+def resize(run: Run, name: str, target: int) -> float:
+    run.until(lambda: "b" in run.server.talks)
+    moment = time.time()
+    run.server.ask("b", Resize(name, target, 30.0))
+    return run.pause_until(moment, target)
+
+
+def grow(run: Run, name: str, target: int) -> float:
+    """From the announcement, when the newcomer is ready, to the first commit of all: starting a process is not in it."""
+    run.settle(target - 1)
+    before = len(run.story("generation"))
+    run.server.ask("b", Resize(name, target, 30.0))
+    run.until(lambda: len(run.story("generation")) > before)
+    return run.pause_until(run.story("generation")[before]["at"], target)
+
+
+def freeze(run: Run) -> tuple[float, float]:
+    """From the freeze to the next commit, and how much of it was patience."""
+    run.settle(4, steps=30)
+    moment = time.time()
+    os.kill(run.pid(2), signal.SIGSTOP)
+    total = run.pause_until(moment, 3)
+    return total, (run.story("fenced")[-1]["at"] - moment) * 1e3
+
+
+def memory() -> dict[str, float]:
+    """Snapshot and rollback of 200 MiB by one rank alone."""
+    state = {f"part{number}": torch.rand(2**20) for number in range(50)}
+    folder = Path(tempfile.mkdtemp(prefix="tutti-bench-", dir="/dev/shm"))
+    try:
+        protected = Protected()
+        protected.add({"state": state})
+        leaves, rest = protected.read()
+        layout = lay_out(leaves, 0, 1)
+        shelf, entry = Shelf(folder), Entry("m0-0", 1 << 16, layout.data_bytes, 2)
+        shelf.reserve(entry)
+        camera = Camera(shelf, entry)
+        stalls = [stall(camera, state, leaves, layout, rest, step) for step in range(12)]
+        rollbacks = [rollback(shelf, protected) for _ in range(8)]
+        camera.close()
+    finally:
+        shutil.rmtree(folder)
+    saved = rivals.torch_save_ms(state)
+    return {
+        "snapshot_stall_ms": statistics.median(stalls[2:]),
+        "rollback_ms": statistics.median(rollbacks[1:]),
+        "torch_save_ms": saved,
+    }
+
+
+def stall(camera: Camera, state: dict[str, torch.Tensor], leaves: Any, layout: Any, rest: Any, step: int) -> float:
+    torch._foreach_add_(list(state.values()), 1.0)
+    began = time.perf_counter()
+    assert camera.take(Label(1, step, "bench", 0, 0), leaves, layout, rest)
+    return (time.perf_counter() - began) * 1e3
+
+
+def rollback(shelf: Shelf, protected: Protected) -> float:
+    began = time.perf_counter()
+    with Memory(shelf) as found:
+        step = found.steps()[0]
+        protected.write(found.rest(step), found.reader(step))
+    return (time.perf_counter() - began) * 1e3
+
+
+def reshard() -> dict[str, float]:
+    """FSDP2, 200 MiB over four ranks; one is killed, three share it out again from memory."""
+    with running("--workers", 4, "--max-restarts", 0, state_mb=200, wrap="fsdp") as run:
+        run.settle(4)
+        os.kill(run.pid(2), signal.SIGKILL)
+        moment = time.time()
+        total = run.pause_until(moment, 3)
+        formed = run.story("formed")[-1]
+    return {
+        "reshard_ms": formed["brought_s"] * 1e3,
+        "fsdp_kill_to_commit_ms": total,
+        "dcp_reshard_ms": rivals.dcp_reshard_ms(),
+    }
+
+
+def steady() -> dict[str, float]:
+    """200 MiB of state, steps of 100 ms: the interval it chooses against no snapshots at all."""
+    taken = {}
+    for slots in (0, 2):
+        with running("--workers", 2, "--slots", slots, state_mb=200, sleep=0.1) as run:
+            run.settle(2, steps=60)
+            times = [row[0] for row in next(iter(run.commits().values()))][10:]
+            taken[slots] = (times[-1] - times[0]) / (len(times) - 1)
+    return {"steady_overhead_percent": (taken[2] / taken[0] - 1) * 100}
+
+
+def feeding() -> dict[str, float]:
+    """`batches` against a plain DataLoader over the same samples, alone in this process."""
+    dataset = torch.utils.data.TensorDataset(torch.rand(32768, 64))
+    model = torch.nn.Linear(64, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    job = train.join()
+    job.protect(model=model, opt=opt)
+
+    def ours() -> float:
+        began = time.perf_counter()
+        for (x,) in job.batches(dataset, global_batch=1024, seed=0):
+            model(x).mean().backward()
+            job.commit(opt)
+        return time.perf_counter() - began
+
+    def plain() -> float:
+        began = time.perf_counter()
+        for (x,) in torch.utils.data.DataLoader(dataset, batch_size=1024, shuffle=True):
+            model(x).mean().backward()
+            opt.step()
+            opt.zero_grad()
+        return time.perf_counter() - began
+
+    ratios = [ours() / plain() for _ in range(7)]
+    return {"join_overhead_percent": (statistics.median(ratios) - 1) * 100}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    figures: dict[str, float | None] = {}
+    for part in (feeding, memory, recovery, reshard, steady):
+        figures.update(part())
+    figures["dcp_async_ms"] = rivals.dcp_async_ms()
+    figures["torchrun_kill_ms"] = rivals.torchrun_kill_ms()
+    figures["torchft_kill_ms"] = torchft.kill_ms()
+    report(figures)
+
+
+def report(figures: dict[str, float | None]) -> None:
+    """Each figure with its goal, then everything as one line of JSON."""
+    ours = figures["kill_to_commit_ms"] or 1.0
+    ratios = {
+        "ratio_torchft": figures["torchft_kill_ms"] and figures["torchft_kill_ms"] / ours,
+        "ratio_torchrun": (figures["torchrun_kill_ms"] or 0.0) / ours,
+        "ratio_dcp": (figures["dcp_reshard_ms"] or 0.0) / (figures["reshard_ms"] or 1.0),
+    }
+    results = {}
+    for name, value in {**figures, **ratios}.items():
+        goal = GOALS.get(name)
+        met = None if goal is None or value is None else value <= goal
+        shown = "not run" if value is None else f"{value:,.1f}"
+        print(f"{name:28} {shown:>10}" + (f"   goal {goal}, {'met' if met else 'NOT met'}" if goal else ""))
+        results[name] = {"figure": value and round(value, 2), "goal": goal, "met": met}
+    print(json.dumps({"schema": "tutti/v1", "bench": "train", "results": results}))
+
+
+if __name__ == "__main__":
+    main()

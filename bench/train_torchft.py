@@ -1,0 +1,78 @@
+"""torchft on the same fault: four replica groups of one process each, 16 MB of gradients, one killed. Run where torchft is installed."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LOOP = """
+import os, sys, time
+from datetime import timedelta
+import torch
+from torchft import Manager, ProcessGroupGloo
+name, out = sys.argv[1], open(os.path.join(sys.argv[2], sys.argv[1]), "w", buffering=1)
+weights = [torch.zeros(540, 1024) for _ in range(8)]
+state = {"weights": weights}
+manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=10)), min_replica_size=1,
+    load_state_dict=lambda found: state.update(found), state_dict=lambda: state, replica_id=name,
+    rank=0, world_size=1, store_addr="127.0.0.1", store_port=int(sys.argv[3]), use_async_quorum=False)
+while True:
+    manager.start_quorum()
+    for weight in weights:
+        manager.allreduce(torch.ones_like(weight)).wait()
+    time.sleep(0.02)
+    if manager.should_commit():
+        out.write(f"{time.time()} {manager.num_participants()}\\n")
+"""
+
+
+def kill_ms() -> float | None:
+    """From the kill to the first step that the three others commit; None where torchft is not installed."""
+    if importlib.util.find_spec("torchft") is None:
+        return None
+    from torch.distributed import TCPStore  # noqa: PLC0415 - only where it is needed
+    from torchft.coordination import LighthouseServer  # noqa: PLC0415
+
+    lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=1, join_timeout_ms=100, heartbeat_timeout_ms=1000)
+    stores = [TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False) for _ in range(4)]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "loop.py").write_text(LOOP)
+        environment = {**os.environ, "TORCHFT_LIGHTHOUSE": lighthouse.address(), "OMP_NUM_THREADS": "1"}
+        groups = [
+            subprocess.Popen(
+                [sys.executable, f"{folder}/loop.py", f"g{number}", folder, str(store.port)],
+                env=environment,
+                stderr=subprocess.DEVNULL,
+            )
+            for number, store in enumerate(stores)
+        ]
+        try:
+            await_commits(Path(folder), range(4), 4, 0.0)
+            moment = time.time()
+            groups[3].send_signal(signal.SIGKILL)
+            return (await_commits(Path(folder), range(3), 3, moment) - moment) * 1e3
+        finally:
+            for group in groups:
+                group.kill()
+                group.wait()
+            lighthouse.shutdown()
+
+
+def await_commits(folder: Path, groups: range, world: int, after: float) -> float:
+    """When the last of these groups first committed with that many."""
+    until = time.monotonic() + 90
+    while time.monotonic() < until:
+        firsts = [first(folder / f"g{number}", world, after) for number in groups]
+        if all(firsts):
+            return max(firsts)
+        time.sleep(0.02)
+    raise TimeoutError("torchft did not commit")
+
+
+def first(path: Path, world: int, after: float) -> float:
+    rows = [line.split() for line in path.read_text().rpartition("\n")[0].splitlines()] if path.exists() else []
+    return next((float(row[0]) for row in rows if float(row[0]) > after and int(row[1]) == world), 0.0)

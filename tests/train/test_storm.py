@@ -1,0 +1,65 @@
+"""Random kills, freezes and resizes: each sample once, and the weights of the calm run, bit for bit."""
+
+import os
+import random
+import signal
+
+import pytest
+import torch
+
+from tests.train.test_dialogue import Scheduler
+from tests.train.test_faults import check_samples, same_on_all
+from tutti.train.agent.channel import Done, Refused, Released, Resize
+
+pytestmark = pytest.mark.slow
+
+BLOWS = int(os.environ.get("TUTTI_STORM", "30"))
+LOOP = {"samples": 4000, "batch": 16, "epochs": 1, "sleep": 0.005, "wrap": "ddp", "numerics": "ordered"}
+
+
+def strike(run, scheduler, draw, number):
+    """One blow: kill someone, freeze someone, or ask for another size and wait for the answer."""
+    kind = draw.choice(["kill", "kill", "stop", "resize"])
+    if kind == "resize":
+        scheduler.ask(Resize(f"r{number}", draw.randint(2, 5), 60.0), (Done, Released, Refused))
+        return
+    pids = run.pids()
+    os.kill(pids[draw.choice(sorted(pids))], signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+
+
+def has_moved(run, step):
+    status = run.status()
+    return status["step"] > step + 2 or not run.is_running()
+
+
+@pytest.mark.timeout(0)
+def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path):
+    seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
+    draw = random.Random(seed)
+    samples = max(LOOP["samples"], 16 * 12 * BLOWS)
+    loop = {**LOOP, "samples": samples}
+    scheduler = Scheduler(tmp_path / "c")
+    env = {"TUTTI_CHANNEL": f"unix:{tmp_path / 'c'}"}
+    run = launch(
+        "--workers", 4, "--max", 5, "--standby", 1, "--max-restarts", 10**6, loop=loop, env=env, folder="storm"
+    )
+    try:
+        struck = 0
+        for number in range(BLOWS):
+            step = run.status()["step"]
+            scheduler.until(lambda step=step: has_moved(run, step))
+            if not run.is_running():
+                break
+            strike(run, scheduler, draw, number)
+            struck += 1
+        run.finish_within(60 + 2 * BLOWS)
+        assert run.code == 0, f"seed {seed}:\n{run.said()}"
+    finally:
+        scheduler.server.close()
+    assert struck >= BLOWS * 3 // 4, "the loop ended before the storm did"
+    check_samples(run, epochs=1, batch=16, samples=samples)
+    calm = launch("--workers", 2, loop={**loop, "sleep": 0.0}, folder="calm")
+    calm.finish_within(60 + 2 * BLOWS)
+    expected, stormy = same_on_all(calm), same_on_all(run)
+    assert all(torch.equal(stormy["weights"][name], value) for name, value in expected["weights"].items())
+    assert run.leftovers() == []
