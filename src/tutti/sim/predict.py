@@ -30,7 +30,8 @@ class LastTwo:
         if last is None or last[0] < 0 or told.limit >= NEVER:
             return told
         mean = sum(last) // 2 // SECOND * SECOND
-        predicted = max(min(mean, told.limit), 1)
+        # An end at the very moment it was predicted for is not late.
+        predicted = max(min(mean + 1, told.limit), 1)
         return Estimate(told.limit, predicted, predicted, Source.HISTORY)
 
     def learn(self, task: Task, ran: int) -> None:

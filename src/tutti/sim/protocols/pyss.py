@@ -29,12 +29,10 @@ class Study(msgspec.Struct):
 
     log: Log
     size: Size
-    exact: bool
 
     def result(self, policy: Policy, predictor: Predictor | None = None, progress: Progress | None = None) -> Result:
         """One policy over the whole log."""
-        source = EstimateSource.EXACT if self.exact else EstimateSource.DECLARED
-        tasks = Tasks(self.log, Cut("slot", 1, whole_nodes=False), Estimates(source))
+        tasks = Tasks(self.log, Cut("slot", 1, whole_nodes=False), Estimates(EstimateSource.DECLARED))
         cluster = plain(self.size.processors, 1, "slot")
         begun = time.perf_counter()
         simulation = Simulation(tasks, cluster, policy, "slot", one_by_one=True, predictor=predictor)
@@ -48,7 +46,7 @@ def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad
     raw = read_raw(path, skip_bad)
     size = machine_size(raw, given)
     digits = len(str(len(raw.jobs)))
-    rows = [_row(job, at, digits) for at, job in enumerate(raw.jobs) if _is_usable(job)]
+    rows = [_row(job, at, digits, exact) for at, job in enumerate(raw.jobs) if _is_usable(job)]
     wide = next((job for job in raw.jobs if _width(job) > size.processors), None)
     if wide is not None:
         raise Misused(
@@ -59,7 +57,7 @@ def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad
     if not rows:
         raise Misused(f"{path.name} holds no job that can be used", hint="is the file complete?")
     rows.sort(key=lambda row: row.at)
-    return Study(Log("swf", path.name, rows, "slot"), size, exact)
+    return Study(Log("swf", path.name, rows, "slot"), size)
 
 
 def _is_usable(job: Raw) -> bool:
@@ -71,14 +69,17 @@ def _width(job: Raw) -> int:
     return job.asked if job.asked > 0 else job.granted
 
 
-def _row(job: Raw, at: int, digits: int) -> Row:
-    limit = job.limit if job.limit > 0 else max(job.run, 1)
+def _row(job: Raw, at: int, digits: int, exact: bool) -> Row:
+    request = job.limit if job.limit > 0 else max(job.run, 1)
+    run = min(job.run, request)
+    estimate = max(run, 1) if exact else request
     return Row(
         name=f"{at:0{digits}d}",
         at=job.submit * SECOND,
-        run=min(job.run, limit) * SECOND,
+        run=run * SECOND,
         width=_width(job),
-        limit=limit * SECOND,
+        # Ends of one second arrive one by one: who has not ended by then is not late yet.
+        limit=estimate * SECOND + 1,
         user=job.user,
     )
 

@@ -1,0 +1,131 @@
+"""How fast the simulator plays logs through the real engine. Prints each figure with its goal; the last line is JSON.
+
+Logs come from TUTTI_TRACES; without it only the generated ones are played. ARGS="kth" plays only some.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tutti.engine.presets import PRESETS
+from tutti.sim.cluster import plain
+from tutti.sim.experiment import Options, prepare
+from tutti.sim.generate import Drawn, Load
+from tutti.sim.run import Simulation
+from tutti.sim.task import Workload
+from tutti.sim.traces.read import read_trace
+
+GOALS = {
+    "jobs_per_s_kth": 10_000,
+    "jobs_per_s_lublin": 5_000,
+    "jobs_per_s_curie": 10_000,
+    "jobs_per_s_generated": 10_000,
+    "accasim_ratio": 10,
+    "growth_10x": 1.2,
+    "million_jobs_s": 200,
+    "million_jobs_peak_mb": 2_000,
+}
+AT_MOST = {"growth_10x", "million_jobs_s", "million_jobs_peak_mb"}
+LOGS = {
+    "jobs_per_s_kth": ("kth-sp2/KTH-SP2_filtered.swf", ""),
+    "jobs_per_s_lublin": ("lublin/lublin_256.swf", ""),
+    # Curie had nodes of 16 processors; seats of single processors would be lists of tens of thousands.
+    "jobs_per_s_curie": ("cea-curie-sample/curie_sample.swf", "5832x16"),
+}
+POLICY = PRESETS["easy"].policy
+
+
+def played(workload: Workload, nodes: int, each: int, resource_name: str) -> float:
+    """Jobs per second of a workload on a plain cluster."""
+    simulation = Simulation(workload, plain(nodes, each, resource_name), POLICY, resource_name)
+    begun = time.perf_counter()
+    simulation.run()
+    return len(workload) / (time.perf_counter() - begun)
+
+
+def from_log(name: str) -> Callable[[], float | None]:
+    """A figure measured on a log of the folder of traces."""
+
+    def figure() -> float | None:
+        traces = os.environ.get("TUTTI_TRACES", "")
+        path, cluster = LOGS[name]
+        if not traces or not (Path(traces) / path).exists():
+            return None
+        case = prepare(read_trace(Path(traces) / path), Options(cluster=cluster))
+        simulation = Simulation(case.tasks(elastic=False), case.cluster, POLICY, "slot")
+        begun = time.perf_counter()
+        simulation.run()
+        return len(case.log.rows) / (time.perf_counter() - begun)
+
+    return figure
+
+
+def generated(jobs: int = 10_000) -> float:
+    """Jobs per second of generated load on 1,000 nodes of 8."""
+    return played(Drawn(Load(jobs=jobs, devices=8_000, load=0.8)), 1_000, 8, "gpu")
+
+
+def growth() -> float:
+    """Cost per job of ten times the jobs, beside the cost of the fewer."""
+    return generated(2_000) / generated(20_000)
+
+
+def in_own_process(jobs: int) -> dict[str, float]:
+    """Time and memory of a long run, measured in a process of its own."""
+    code = f"import sys; sys.argv = ['bench']; from bench.sim import alone; alone({jobs})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def alone(jobs: int) -> None:
+    """What the process of its own does."""
+    begun = time.perf_counter()
+    generated(jobs)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"million_jobs_s": time.perf_counter() - begun, "million_jobs_peak_mb": peak}))
+
+
+def million() -> dict[str, float]:
+    """A million generated jobs; TUTTI_BENCH_JOBS plays fewer and scales the time up."""
+    jobs = int(os.environ.get("TUTTI_BENCH_JOBS", "1000000"))
+    found = in_own_process(jobs)
+    return {**found, "million_jobs_s": found["million_jobs_s"] * 1_000_000 / jobs}
+
+
+def figures(wanted: set[str]) -> dict[str, float | None]:
+    """Every figure that was asked for."""
+    found: dict[str, float | None] = {}
+    single: dict[str, Callable[[], float | None]] = {
+        **{name: from_log(name) for name in LOGS},
+        "jobs_per_s_generated": generated,
+        "growth_10x": growth,
+    }
+    for name, measure in single.items():
+        if not wanted or any(word in name for word in wanted):
+            found[name] = measure()
+            show(name, found[name])
+    if not wanted or "million" in wanted:
+        for name, value in million().items():
+            found[name] = value
+            show(name, value)
+    return found
+
+
+def show(name: str, value: float | None) -> None:
+    """One line for a person."""
+    if value is None:
+        print(f"{name:<24} not measured: TUTTI_TRACES is not set")
+        return
+    met = value <= GOALS[name] if name in AT_MOST else value >= GOALS[name]
+    bound = "at most" if name in AT_MOST else "at least"
+    print(f"{name:<24} {value:>12,.1f}   goal {bound} {GOALS[name]:,}   {'met' if met else 'not met'}", flush=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(figures(set(sys.argv[1:]))))

@@ -1,0 +1,182 @@
+"""Other people's numbers, and ours beside them. Fails when one that has a mark misses it.
+
+Needs the folder of traces: TUTTI_TRACES=/path/to/traces make validate. Rows may be named: ARGS="E1 E4".
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tutti.engine.presets import PRESETS
+from tutti.sim.predict import LastTwo
+from tutti.sim.protocols import pollux, pyss, rlscheduler
+from tutti.views.table import table
+
+RLS = ("fcfs", "wfp3", "uni", "sjf", "f1")
+E1 = (7273.77, 19753.53, 22274.74, 277.35, 258.37)
+E2 = (235.82, 133.87, 307.23, 73.31, 75.07)
+E3_NONE = (0.657, 0.747, 0.691, 0.762, 0.816)
+E3_EASY = (0.868, 0.864, 0.883, 0.778, 0.840)
+
+
+class Row(NamedTuple):
+    """One published figure: what, theirs, ours, and how far apart they may be (as a part; 0 means equal digits)."""
+
+    name: str
+    what: str
+    published: float
+    ours: float
+    mark: float | None
+    digits: int = 2
+
+    @property
+    def difference(self) -> float:
+        """How far ours is from theirs, as a part of theirs."""
+        return self.ours / self.published - 1
+
+    @property
+    def passes(self) -> bool | None:
+        """Whether it meets its mark; None where there is none."""
+        if self.mark is None:
+            return None
+        if self.mark == 0:
+            return round(self.ours, self.digits) == round(self.published, self.digits)
+        return abs(self.difference) <= self.mark
+
+
+def lublin(traces: Path) -> Iterator[Row]:
+    """E1 to E3: RLScheduler's tables on Lublin-1."""
+    study = rlscheduler.prepare(traces / "lublin" / "lublin_256.swf")
+    tables = ((False, "E1", "no backfill", E1, E3_NONE), (True, "E2", "backfill", E2, E3_EASY))
+    for backfill, name, how, slowdowns, parts in tables:
+        for policy, slowdown, part in zip(RLS, slowdowns, parts, strict=True):
+            found = study.result(policy, backfill)
+            yield Row(name, f"Lublin-1 {policy}, {how}: slowdown", slowdown, found.avg_bounded_slowdown, 0)
+            yield Row("E3", f"Lublin-1 {policy}, {how}: utilisation", part, found.utilization, 0, digits=3)
+
+
+def kth(traces: Path) -> pyss.Study:
+    """The filtered KTH log."""
+    return pyss.prepare(traces / "kth-sp2" / "KTH-SP2_filtered.swf")
+
+
+def easy(traces: Path) -> Iterator[Row]:
+    """E4: EASY on KTH through the engine."""
+    found = kth(traces).result(PRESETS["easy"].policy)
+    yield Row("E4", "KTH-SP2 easy: slowdown", 92.5765, found.avg_bounded_slowdown, 1e-4)
+    yield Row("E4", "KTH-SP2 easy: flow, s", 15696.80, found.avg_flow_s, 1e-4)
+
+
+def easy_sjbf(traces: Path) -> Iterator[Row]:
+    """E5: EASY with shortest jobs backfilled first."""
+    found = kth(traces).result(PRESETS["easy-sjbf"].policy)
+    yield Row("E5", "KTH-SP2 easy-sjbf: slowdown", 69.4054, found.avg_bounded_slowdown, 1e-4)
+    yield Row("E5", "KTH-SP2 easy-sjbf: flow, s", 14764.0027, found.avg_flow_s, 1e-4)
+
+
+def fifo(traces: Path) -> Iterator[Row]:
+    """E6: first come, first served."""
+    found = kth(traces).result(PRESETS["fcfs"].policy)
+    yield Row("E6", "KTH-SP2 fcfs: wait, s", 353776.41, found.avg_wait_s, 1e-4)
+
+
+def tsafrir(traces: Path) -> Iterator[Row]:
+    """E7: EASY on predicted run times."""
+    found = kth(traces).result(PRESETS["easy"].policy, LastTwo())
+    yield Row("E7", "KTH-SP2 easy, predicted: slowdown", 65.72, found.avg_bounded_slowdown, 0.02)
+
+
+def pollux_6(traces: Path) -> Iterator[Row]:
+    """E8: Tiresias and Optimus on one workload of Pollux."""
+    folder = traces / "pollux"
+    for policy, published in (("tiresias", 3469.69), ("optimus", 5301.88)):
+        ours = pollux.mean_completion_s(folder / "workloads" / "workload-6.csv", folder / "profiles", policy)
+        yield Row("E8", f"Pollux workload-6 {policy}: completion, s", published, ours, 0.02)
+
+
+def pollux_all(traces: Path) -> Iterator[Row]:
+    """E9 and E10: the mean of the eight workloads at two loads; Pollux itself is not attempted."""
+    folder = traces / "pollux"
+    loads = (
+        ("E9", "workloads", {"tiresias": 4038.18, "optimus": 5681.93}),
+        ("E10", "workloads-1.5", {"tiresias": 6182.35, "optimus": 7234.61}),
+    )
+    for name, where, published in loads:
+        for policy, theirs in published.items():
+            files = sorted((folder / where).glob("*.csv"))
+            means = [pollux.mean_completion_s(path, folder / "profiles", policy) for path in files]
+            yield Row(name, f"Pollux {where} {policy}: completion, s", theirs, math.fsum(means) / len(means), 0.05)
+
+
+ROWS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    "E1-E3": lublin,
+    "E4": easy,
+    "E5": easy_sjbf,
+    "E6": fifo,
+    "E7": tsafrir,
+    "E8": pollux_6,
+    "E9-E10": pollux_all,
+}
+NOT_ATTEMPTED = {
+    "E9-E10 (Pollux)": "its genetic search is not rebuilt here",
+    "E11-E13": "need the searches of Sia, Gavel, Themis and Shockwave",
+    "E14-E15": "need shares of a GPU",
+    "E16": "needs Gavel's round-based policies",
+}
+
+
+def main() -> int:
+    """Print every row; 1 when a mark is missed."""
+    where = os.environ.get("TUTTI_TRACES", "")
+    if not where or not Path(where).is_dir():
+        print("validate: the traces are not here.\n  try: TUTTI_TRACES=/path/to/traces make validate")
+        return 2
+    wanted = set(sys.argv[1:])
+    rows: list[Row] = []
+    lines: list[tuple[str, ...]] = [("row", "figure", "published", "ours", "difference", "mark", "")]
+    for name, find in ROWS.items():
+        if wanted and not any(_names(name, each) for each in wanted):
+            continue
+        begun = time.perf_counter()
+        found = list(find(Path(where)))
+        rows += found
+        lines += [shown(row) for row in found]
+        print(f"validate: {name} took {time.perf_counter() - begun:.1f} s", file=sys.stderr)
+    print("\n".join(table([(f"{name:<4} {what}", *rest) for name, what, *rest in lines])))
+    for name, why in NOT_ATTEMPTED.items():
+        print(f"{name}: not attempted, {why}")
+    missed = [row for row in rows if row.passes is False]
+    print(json.dumps({"rows": len(rows), "met": len(rows) - len(missed), "missed": [row.what for row in missed]}))
+    return 1 if missed else 0
+
+
+def _names(key: str, wanted: str) -> bool:
+    """Whether E2 means E1-E3."""
+    low, _, high = key.replace("E", "").partition("-")
+    asked = wanted.replace("E", "").partition("-")[0]
+    return asked.isdigit() and int(low) <= int(asked) <= int(high or low)
+
+
+def shown(row: Row) -> tuple[str, ...]:
+    """A row as it is printed."""
+    digits = max(row.digits, 2)
+    mark = "-" if row.mark is None else "exact" if row.mark == 0 else f"{100 * row.mark:g} %"
+    verdict = {None: "", True: "met", False: "MISSED"}[row.passes]
+    return (
+        row.name,
+        row.what,
+        f"{row.published:,.{digits}f}",
+        f"{row.ours:,.{digits}f}",
+        f"{100 * row.difference:+.4f} %",
+        mark,
+        verdict,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Load that looks like real load, from a seed: so that nobody needs an outside trace to try or test a policy.
+
+Arrivals follow the hours of the day and of the week; widths are those of a GPU cluster (nine in ten jobs are small, the
+wide ones hold most of the time) or of a batch machine in the manner of Lublin and Feitelson; run times are a mixture of
+short and long; people ask for more time than they need, and some give up.
+"""
+
+import math
+import random
+import tomllib
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import msgspec
+
+from tutti.engine.model import DAY, HOUR, NEVER, SECOND, Data, Estimate, Gang, Source, State
+from tutti.errors import Misused
+
+from .intake import Cut
+from .task import PLAIN, Habits, Task
+from .traces.log import Log, Machine, Row
+
+GPU_WIDTHS = {1: 820, 2: 60, 4: 50, 8: 45, 16: 14, 32: 7, 64: 3, 128: 1}
+"""Jobs in a thousand by width, after Microsoft's Philly cluster."""
+HOURS = (4, 3, 3, 2, 2, 2, 3, 4, 6, 8, 10, 10, 9, 10, 11, 11, 10, 9, 8, 7, 6, 6, 5, 5)
+"""How many jobs are submitted in each hour of a working day, beside each other."""
+WEEKEND = 0.4
+ROUND_REQUESTS_MIN = (15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200)
+"""People ask for round numbers of minutes."""
+
+
+class Load(Data, frozen=True):
+    """What to generate."""
+
+    jobs: int = 10_000
+    devices: int = 1024
+    each: int = 8
+    """Devices of a node."""
+    load: float = 0.9
+    seed: int = 0
+    style: str = "gpu"
+    """`gpu` (powers of two as in Philly) or `batch` (any width, as Lublin has them)."""
+    users: int = 50
+    cancelled: float = 0.08
+    """Part of the jobs that their owners give up on while they wait or run."""
+    failed: float = 0.05
+    requested: float = 0.9
+    """Part of the jobs whose owner says how long they may run."""
+
+
+class Drawn:
+    """One generated workload: rows drawn one by one, always the same for the same load."""
+
+    def __init__(self, load: Load, cut: Cut | None = None, habits: Habits = PLAIN) -> None:
+        self.load = load
+        self.cut = cut or Cut("gpu", load.each)
+        self.habits = habits
+        self._widths = [width for width in GPU_WIDTHS if width <= load.devices]
+        self._shares = list(accumulate(GPU_WIDTHS[width] for width in self._widths))
+
+    def __len__(self) -> int:
+        """How many jobs there are."""
+        return self.load.jobs
+
+    def __iter__(self) -> Iterator[Task]:
+        """Each of them, as a task."""
+        for row, patience in self.rows():
+            gang = Gang(
+                row.name,
+                self.cut.roles(row.width),
+                user=row.user,
+                submitted=row.at,
+                estimate=Estimate(limit=row.limit, source=Source.DECLARED) if row.limit else Estimate(),
+            )
+            yield Task(gang, row.run, self.habits, row.outcome, patience)
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        """Rows in the order of submission, each with how long its owner is patient."""
+        draws = random.Random(self.load.seed)
+        gap = self._mean_gap()
+        at, digits = 8 * HOUR, len(str(self.load.jobs))
+        for number in range(self.load.jobs):
+            at = self._next_arrival(draws, at, gap)
+            yield self._row(draws, number, at, digits)
+
+    def log(self) -> Log:
+        """The whole workload as a log."""
+        rows = [row for row, _ in self.rows()]
+        nodes = -(-self.load.devices // self.load.each)
+        return Log("generated", f"generated, seed {self.load.seed}", rows, "gpu", Machine(nodes, self.load.each))
+
+    def _mean_gap(self) -> float:
+        """Time between arrivals that makes the offered load come out, measured on a sample of its own."""
+        draws = random.Random(f"sample {self.load.seed}")
+        sample = [width * self._run(draws, width) for width in (self._width(draws) for _ in range(20_000))]
+        return sum(sample) / len(sample) / (self.load.devices * self.load.load)
+
+    def _next_arrival(self, draws: random.Random, at: int, gap: float) -> int:
+        """Time runs faster when many people are at work, and stands almost still at night."""
+        return at + max(round(draws.expovariate(1.0) * gap / intensity(at)), 1)
+
+    def _width(self, draws: random.Random) -> int:
+        if self.load.style == "gpu":
+            return draws.choices(self._widths, cum_weights=self._shares)[0]
+        return self._batch_width(draws)
+
+    def _batch_width(self, draws: random.Random) -> int:
+        """A quarter are serial; others are spread over two stages of the logarithm, mostly powers of two."""
+        if draws.random() < 0.24:
+            return 1
+        top = math.log2(self.load.devices)
+        size = draws.uniform(0.8, top - 2.5) if draws.random() < 0.86 else draws.uniform(top - 2.5, top)
+        if draws.random() < 0.75:
+            size = round(size)
+        return min(max(round(2**size), 1), self.load.devices)
+
+    def _run(self, draws: random.Random, width: int) -> int:
+        """Most runs are minutes, some are hours, a few are days; wide jobs are more often long."""
+        shares = (5, 4, 1) if width < 8 else (3, 4, 3)
+        mean, spread = draws.choices(((5.0, 1.2), (8.0, 1.0), (10.2, 0.8)), shares)[0]
+        return round(min(max(draws.lognormvariate(mean, spread), 1.0), 7 * DAY / SECOND)) * SECOND
+
+    def _row(self, draws: random.Random, number: int, at: int, digits: int) -> tuple[Row, int]:
+        width = self._width(draws)
+        run = self._run(draws, width)
+        limit = request(draws, run) if draws.random() < self.load.requested else 0
+        user = f"u{int(self.load.users * draws.random() ** 2)}"
+        outcome = State.FAILED if draws.random() < self.load.failed else State.FINISHED
+        patience = round(draws.expovariate(1 / (6 * HOUR))) if draws.random() < self.load.cancelled else NEVER
+        return Row(f"{number:0{digits}d}", at, run, width, limit, user, outcome=outcome), patience
+
+
+def intensity(at: int) -> float:
+    """How busy the moment is, beside an average one."""
+    day, rest = divmod(at, DAY)
+    busy = HOURS[rest // HOUR] * 24 / sum(HOURS)
+    return busy * (WEEKEND if day % 7 >= 5 else (7 - 2 * WEEKEND) / 5)
+
+
+def request(draws: random.Random, run: int) -> int:
+    """What the owner asks for: up to ten times what is needed, in round numbers."""
+    wanted_min = run / SECOND / 60 * draws.uniform(1.0, 1.0 + draws.expovariate(0.5))
+    fitting = [minutes for minutes in ROUND_REQUESTS_MIN if minutes >= wanted_min]
+    return round((fitting[0] if fitting else math.ceil(wanted_min / 1440) * 1440) * 60) * SECOND
+
+
+def read_load(path: Path) -> Load:
+    """A load from a TOML file with a table [generate]."""
+    try:
+        load = msgspec.convert(tomllib.loads(path.read_text())["generate"], Load)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, KeyError) as problem:
+        raise Misused(f"{path.name} is not a load to generate: {problem}", hint="docs/reference/simulate.md") from None
+    return checked(load, path.name)
+
+
+def checked(load: Load, where: str) -> Load:
+    """The load, or an error that says what is impossible about it."""
+    if load.style not in {"gpu", "batch"}:
+        raise Misused(f"{where}: there is no style {load.style!r}", hint="gpu or batch")
+    if not (0 < load.load <= 100 and 1 <= load.jobs <= 100_000_000 and 1 <= load.each <= load.devices <= 10_000_000):
+        raise Misused(
+            f"{where}: jobs, devices and load must be sensible", hint="jobs = 10000, devices = 1024, load = 0.9"
+        )
+    return load

@@ -1,0 +1,58 @@
+"""Generated load: the same for the same seed, at the load that was asked for, shaped like real load."""
+
+from collections import Counter
+
+import pytest
+
+from tutti.engine.model import DAY, HOUR, NEVER, State
+from tutti.errors import Misused
+from tutti.sim.experiment import offered_load
+from tutti.sim.generate import Drawn, Load, intensity, read_load
+
+
+def test_the_same_seed_draws_the_same_jobs():
+    assert Drawn(Load(jobs=200, seed=3)).log().rows == Drawn(Load(jobs=200, seed=3)).log().rows
+    assert Drawn(Load(jobs=200, seed=3)).log().rows != Drawn(Load(jobs=200, seed=4)).log().rows
+
+
+@pytest.mark.parametrize("style", ["gpu", "batch"])
+def test_the_offered_load_is_what_was_asked_for(style):
+    load = Load(jobs=20_000, devices=128, load=0.9, seed=1, style=style)
+    assert abs(offered_load(Drawn(load).log().rows, load.devices) - 0.9) < 0.15
+
+
+def test_most_jobs_are_small_and_wide_ones_hold_most_of_the_time():
+    rows = Drawn(Load(jobs=20_000, seed=2)).log().rows
+    widths = Counter(row.width for row in rows)
+    assert widths[1] / len(rows) > 0.75
+    area = sum(row.width * row.run for row in rows)
+    assert sum(row.width * row.run for row in rows if row.width >= 8) / area > 0.5
+
+
+def test_the_day_is_busier_than_the_night_and_the_week_than_its_end():
+    assert intensity(14 * HOUR) > 3 * intensity(4 * HOUR)
+    assert intensity(14 * HOUR) > 2 * intensity(5 * DAY + 14 * HOUR)
+    week = [intensity(hour * HOUR) for hour in range(7 * 24)]
+    assert abs(sum(week) / len(week) - 1) < 1e-9
+
+
+def test_requests_are_round_and_never_below_the_run():
+    rows = [row for row in Drawn(Load(jobs=2_000)).log().rows if row.limit]
+    assert all(row.limit >= row.run for row in rows)
+    assert 0.85 < len(rows) / 2_000 < 0.95
+
+
+def test_some_fail_and_some_are_given_up():
+    tasks = list(Drawn(Load(jobs=2_000)))
+    assert 0.02 < sum(task.outcome is State.FAILED for task in tasks) / 2_000 < 0.09
+    assert 0.04 < sum(task.gives_up_after < NEVER for task in tasks) / 2_000 < 0.13
+
+
+def test_a_file_that_asks_for_nonsense_is_refused(tmp_path):
+    path = tmp_path / "load.toml"
+    path.write_text("[generate]\nload = -1.0\n")
+    with pytest.raises(Misused, match="sensible"):
+        read_load(path)
+    path.write_text("[generate]\nstile = 'gpu'\n")
+    with pytest.raises(Misused, match="stile"):
+        read_load(path)

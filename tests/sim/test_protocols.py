@@ -1,0 +1,148 @@
+"""The rules of published studies, on logs small enough to follow by hand."""
+
+import math
+
+import pytest
+
+from tutti.engine.model import SECOND
+from tutti.engine.presets import PRESETS
+from tutti.errors import Misused
+from tutti.sim.cluster import plain
+from tutti.sim.intake import Cut, Estimates, Tasks
+from tutti.sim.predict import LastTwo
+from tutti.sim.protocols import pollux, pyss, rlscheduler
+from tutti.sim.protocols.log import Size
+from tutti.sim.protocols.run import Rules, results
+from tutti.sim.run import Simulation
+
+
+def log(tmp_path, jobs, header="; MaxProcs: 4\n"):
+    """Jobs as (submit, run, width, estimate)."""
+    path = tmp_path / "log.swf"
+    lines = [f"{n} {s} -1 {r} {w} -1 -1 {w} {e} -1 1 1 1 -1 -1 -1 -1 -1" for n, (s, r, w, e) in enumerate(jobs, 1)]
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+STANDARD = [(0, 100, 3, 100), (1, 50, 4, 50), (2, 90, 1, 90), (3, 10, 1, 10)]
+"""A job on three of four, a head that wants all four, a long and a short one that could pass."""
+
+
+def starts(tmp_path, policy, jobs=STANDARD):
+    study = pyss.prepare(log(tmp_path, jobs))
+    tasks = Tasks(study.log, Cut("slot", 1, whole_nodes=False), Estimates())
+    simulation = Simulation(tasks, plain(4, 1, "slot"), PRESETS[policy].policy, "slot", one_by_one=True)
+    return [at // SECOND for at in simulation.run().started]
+
+
+def test_pyss_fcfs_nobody_passes(tmp_path):
+    assert starts(tmp_path, "fcfs") == [0, 100, 150, 150]
+
+
+def test_pyss_easy_passes_where_the_head_is_not_delayed(tmp_path):
+    assert starts(tmp_path, "easy") == [0, 100, 2, 150]
+
+
+def test_pyss_reports_the_usual_averages(tmp_path):
+    found = pyss.prepare(log(tmp_path, STANDARD)).result(PRESETS["fcfs"].policy)
+    assert found.jobs == 4
+    assert found.avg_wait_s == (0 + 99 + 148 + 147) / 4
+    assert found.avg_flow_s == (100 + 149 + 238 + 157) / 4
+    assert found.makespan_s == 240
+    assert found.avg_bounded_slowdown == pytest.approx((1 + 149 / 50 + 238 / 90 + 157 / 10) / 4)
+
+
+def test_pyss_cuts_runs_at_the_request(tmp_path):
+    study = pyss.prepare(log(tmp_path, [(0, 100, 1, 60)]))
+    assert study.log.rows[0].run == 60 * SECOND
+
+
+def test_pyss_refuses_a_job_wider_than_the_machine_with_its_line(tmp_path):
+    with pytest.raises(Misused, match="line 3"):
+        pyss.prepare(log(tmp_path, [(0, 1, 1, 1), (0, 1, 9, 1)]))
+
+
+def test_the_machine_comes_from_the_command_line_where_the_header_is_silent(tmp_path):
+    path = log(tmp_path, STANDARD, header="")
+    with pytest.raises(Misused, match="--cluster"):
+        pyss.prepare(path)
+    assert results(path, ["fcfs"], Rules("pyss", cluster="4x1"))[0].makespan_s == 240
+
+
+def test_rlscheduler_without_backfill_keeps_the_chosen_job(tmp_path):
+    found = rlscheduler.prepare(log(tmp_path, STANDARD)).result("fcfs", backfill=False)
+    assert found.avg_wait_s == (0 + 99 + 148 + 147) / 4
+
+
+def test_rlscheduler_backfill_needs_an_end_strictly_before(tmp_path):
+    # At second 3 the long job would end at 93, before the head can start at 100.
+    found = rlscheduler.prepare(log(tmp_path, STANDARD)).result("fcfs", backfill=True)
+    assert found.avg_wait_s == (0 + 99 + 0 + 147) / 4
+    exact = [(0, 100, 3, 100), (1, 50, 4, 50), (2, 98, 1, 98)]
+    found = rlscheduler.prepare(log(tmp_path, exact)).result("fcfs", backfill=True)
+    assert found.avg_wait_s == (0 + 99 + 148) / 3
+
+
+def test_rlscheduler_reads_its_logs_in_its_own_way(tmp_path):
+    jobs = [(0, 0, 1, 10), (1, -1, 2, -1), (2, 30, 1, 60)]
+    study = rlscheduler.prepare(log(tmp_path, jobs))
+    assert [(job.run, job.estimate) for job in study.jobs] == [(10, 10), (30, 60)]
+
+
+def test_rlscheduler_takes_whole_nodes_where_the_header_says_so(tmp_path):
+    study = rlscheduler.prepare(log(tmp_path, [(0, 5, 3, 5)], header="; MaxNodes: 4\n; MaxProcs: 8\n"))
+    assert study.size == Size(4, 8)
+    assert study.jobs[0].nodes == 2
+
+
+def test_rlscheduler_has_ten_sequences_where_the_log_is_long_enough():
+    assert len(rlscheduler.starts_in(10_000)) == 10
+    assert rlscheduler.starts_in(3_000) == [0]
+    assert rlscheduler.starts_in(4_000) == [1981, 2756, 2714]
+
+
+def test_rlscheduler_knows_only_the_policies_of_the_study(tmp_path):
+    with pytest.raises(Misused, match="no policy 'easy'"):
+        results(log(tmp_path, STANDARD), ["easy"], Rules("rlscheduler"))
+
+
+def test_a_protocol_is_about_logs_of_one_format(tmp_path):
+    path = tmp_path / "philly.csv"
+    path.write_text("timestamp,duration,num_gpus\n2017-10-09 07:01:55,66.0,1\n")
+    with pytest.raises(Misused, match="Standard Workload Format"):
+        results(path, ["fcfs"], Rules("pyss"))
+
+
+def test_the_prediction_is_the_mean_of_the_last_two_runs_and_never_above_the_request(tmp_path):
+    study = pyss.prepare(log(tmp_path, [(0, 10, 1, 100), (0, 30, 1, 100), (0, 50, 1, 15)]))
+    tasks = list(Tasks(study.log, Cut("slot", 1, whole_nodes=False), Estimates()))
+    last = LastTwo()
+    assert last.estimate(tasks[0]) == tasks[0].gang.estimate
+    last.learn(tasks[0], 10 * SECOND)
+    assert last.estimate(tasks[1]) == tasks[1].gang.estimate
+    last.learn(tasks[1], 31 * SECOND)
+    assert last.estimate(tasks[0]).p90 == 20 * SECOND + 1
+    assert last.estimate(tasks[2]).p90 == tasks[2].gang.estimate.limit
+
+
+def test_tiresias_puts_jobs_with_much_service_behind():
+    class Short:
+        name = "short"
+
+    policy = pollux.Tiresias()
+    jobs = [pollux.Trainee(name, Short(), 0, 40, 1) for name in ("a", "b")]  # type: ignore[arg-type]
+    assert policy.sizes(jobs, 60) == {"a": 40}
+    assert policy.sizes(jobs, 60 + 1440) == {"b": 40}
+
+
+def test_places_are_kept_by_those_who_keep_their_size():
+    held = pollux.place({"a": 6, "b": 4}, {})
+    assert held == {"a": [0, 0, 0, 0, 1, 1], "b": [2, 2, 2, 2]}
+    again = pollux.place({"c": 2, "a": 6, "b": 5}, held)
+    assert again["a"] == held["a"]
+    assert again["c"] == [2, 2]
+    assert len(again["b"]) == 5
+
+
+def test_averages_are_exact_sums():
+    assert math.isclose(rlscheduler._mean([0.1] * 10), 0.1)
