@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from .desk import Desk, wait
-from .explain import Verdict
+from .verdict import Verdict
 from .gate import gate, over_quota
 from .model import Job, Token
 from .plan import Reason
@@ -18,6 +18,11 @@ class Answers(Mapping[str, Reason]):
         self._known: dict[str, Reason] = dict(desk.noted)
         self._verdicts: dict[object, Verdict] = {}
         self._slots: dict[str, int] | None = None
+
+    @property
+    def desk(self) -> Desk:
+        """The working papers the plan was made with, as they were at its end."""
+        return self._desk
 
     def __getitem__(self, name: str) -> Reason:
         known = self._known.get(name)

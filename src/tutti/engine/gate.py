@@ -4,7 +4,7 @@ from typing import cast
 
 from .cache import UNKNOWN
 from .desk import Desk, wait
-from .explain import never_fits
+from .verdict import never_fits
 from .model import Job, Kind, State, Token
 from .plan import Reason
 from .validate import faults

@@ -1,4 +1,4 @@
-"""Why does it wait? The token each cycle, cheaply; the numbers behind it when somebody asks."""
+"""Why does it wait? The token, found cheaply in each cycle; the numbers behind it are in explain.py."""
 
 import numpy as np
 
