@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import events as ev
 from .classes import Classes
 from .estimate import expected_ends
-from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Life, Node, Queue, Resizing, Seats, State, Window
+from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
 from .use import QueueUse, held
@@ -56,6 +56,8 @@ class Books:
         self.queued: dict[int, None] = {}
         self.seated: dict[int, None] = {}
         self.on_hold: dict[int, None] = {}
+        self.priorities: dict[int, int] = {}
+        """How many waiting gangs there are of each priority."""
         self.promised: dict[int, None] = {}
         """Waiting gangs that hold a promise or a pledge."""
         self.leaving: dict[int, None] = {}
@@ -119,6 +121,7 @@ class Books:
             self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
             self.leaving, self.watched = self.leaving.copy(), self.watched.copy()
             self.promised, self.on_hold = self.promised.copy(), self.on_hold.copy()
+            self.priorities = self.priorities.copy()
             self.units, self.most = self.units.copy(), self.most.copy()
             self.total = self.total.copy()
             self.queues, self.windows, self.draining = self.queues.copy(), self.windows.copy(), self.draining.copy()
@@ -150,13 +153,13 @@ class Books:
 
     def put(self, slot: int, job: Job) -> None:
         """Enter what is now known of a gang."""
+        if slot in self.queued:
+            self._take_out_of_line(slot)
         self.jobs[slot] = job
         life = job.life
         if life.state in QUEUED:
-            self._put_in_line(slot, life)
+            self._put_in_line(slot, job)
             return
-        if slot in self.queued:
-            self._take_out_of_line(slot)
         self.seated[slot] = None
         if life.state is State.DRAINING:
             self.leaving[slot] = None
@@ -165,20 +168,22 @@ class Books:
         self.begun[slot] = life.started
         self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
-    def _put_in_line(self, slot: int, life: Life) -> None:
+    def _put_in_line(self, slot: int, job: Job) -> None:
+        life, priority = job.life, job.gang.priority
         self.queued[slot] = None
+        self.priorities[priority] = self.priorities.get(priority, 0) + 1
         if slot in self.seated:
             self.take_off_seats(slot)
         if life.promise is not None or life.pledge is not None:
             self.promised[slot] = None
-        else:
-            self.promised.pop(slot, None)
         if life.state is State.HELD:
             self.on_hold[slot] = None
-        else:
-            self.on_hold.pop(slot, None)
 
     def _take_out_of_line(self, slot: int) -> None:
+        priority = self.job_in(slot).gang.priority
+        self.priorities[priority] -= 1
+        if not self.priorities[priority]:
+            del self.priorities[priority]
         del self.queued[slot]
         self.promised.pop(slot, None)
         self.on_hold.pop(slot, None)
@@ -191,9 +196,9 @@ class Books:
 
     def forget(self, slot: int) -> None:
         """Nothing is known of the gang in the slot any more."""
-        self.jobs[slot] = None
         if slot in self.queued:
             self._take_out_of_line(slot)
+        self.jobs[slot] = None
         if slot in self.seated:
             self.take_off_seats(slot)
         self.ends[slot] = NEVER

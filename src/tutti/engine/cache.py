@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from .estimate import run_time
+from .lineup import Lineup
 from .model import NEVER, Coupling, Gang, Job, Queue
 from .order import Standing
 from .place import Need
@@ -108,6 +109,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.standing = Standing()
+        self.lineup = Lineup()
         self._cards: dict[str, Card] = {}
         self._kin: dict[int, Kin] = {}
         self._ground = -1

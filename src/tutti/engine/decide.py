@@ -5,6 +5,7 @@ from .cache import Cache, Card
 from .company import keep_windows_apart
 from .desk import Desk
 from .gate import gate, over_quota
+from .lineup import may_pass_over
 from .model import NEVER, Job, State
 from .order import Turns, in_line, steady_until
 from .plan import Plan, Resume, Start
@@ -44,12 +45,17 @@ def place_in_turn(desk: Desk) -> None:
     view, now, policy = desk.view, desk.now, desk.policy
     several = len(view.queued) > 1
     turns = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
+    hopeless: set[int] | None = None
     for slot in turns:
+        if hopeless is not None and slot in hopeless:
+            continue
         consider(desk, view.held(slot))
         if "" in desk.strict_queues:
             break
+        if hopeless is None and several and may_pass_over(desk):
+            hopeless = desk.cache.lineup.hopeless(desk)
         if desk.promised and policy.reserve.backfill is not Term.AGE:
-            _backfill(desk, list(turns))
+            _backfill(desk, [slot for slot in turns if hopeless is None or slot not in hopeless])
     if desk.promised:
         desk.wake(desk.profile.times[1] if len(desk.profile.times) > 1 else NEVER)
     if several and (desk.promised or desk.strict_queues):

@@ -187,12 +187,13 @@ class Desk:
             return True
         return any(m <= card.low and n <= card.length for m, n in self.failed.get(card.kin.alike, ()))
 
-    def room(self, card: Card) -> int:
-        """The most members that could sit now, when this was first asked in the pass; since then it got no more."""
-        known = self._room.get(card.kin.alike)
+    def room(self, card: Card, until: int = 0) -> int:
+        """The most members that could sit from now until a moment, when this was first asked; it only gets less."""
+        known = self._room.get((card.kin.alike, until))
         if known is None:
-            need = card.needs[0][0]
-            known = self._room[card.kin.alike] = Outlook(self.profile, need, 0, 1, self.mask(need)).capacity()
+            need, profile = card.needs[0][0], self.profile
+            last = profile.slots(self.now, until)[1] if until else 1
+            known = self._room[card.kin.alike, until] = Outlook(profile, need, 0, last, self.mask(need)).capacity()
         return known
 
     def note_hopeless(self, card: Card) -> None:

@@ -47,6 +47,7 @@ class View:
         "nodes",
         "number",
         "on_hold",
+        "priorities",
         "promised",
         "queued",
         "queues",
@@ -109,6 +110,7 @@ class View:
         self.seated: dict[int, None] = world.seated
         self.leaving: dict[int, None] = world.leaving
         self.promised: dict[int, None] = world.promised
+        self.priorities: dict[int, int] = world.priorities
         self.on_hold: dict[int, None] = world.on_hold
         self.watched: dict[int, None] = world.watched
         self.queues: dict[str, Queue] = world.queues

@@ -1,0 +1,101 @@
+"""Who need not be looked at? Waiting gangs as columns, so that thousands are passed over in one comparison."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .model import NEVER, Job
+from .policy import ALL
+
+if TYPE_CHECKING:
+    from .desk import Desk
+
+
+class Lineup:
+    """What each waiting gang asks at least, kept between decisions: only gangs that changed are read again."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._low: NDArray[np.int64] = np.zeros(64, np.int64)
+        self._kind: NDArray[np.int64] = np.full(64, -1, np.int64)
+        self._due: NDArray[np.int64] = np.full(64, NEVER, np.int64)
+        self._length: NDArray[np.int64] = np.zeros(64, np.int64)
+        self._kinds: dict[object, int] = {}
+        self._basis: tuple[int, int] = (-1, -1)
+
+    def hopeless(self, desk: "Desk") -> set[int]:
+        """Slots of gangs for which too little is free now, and which nobody owes a promise."""
+        self._update(desk)
+        slots = np.fromiter(desk.view.queued, np.int64, len(desk.view.queued))
+        kinds, low, due = self._kind[slots], self._low[slots], self._due[slots]
+        coming = due[due > desk.now]
+        if len(coming):
+            desk.wake(int(coming.min()))
+        first = min((stay[0] for stay in desk.stays.values() if stay[0] > desk.now), default=NEVER)
+        now, past = self._rooms(desk, kinds, first)
+        long = self._length[slots] > first - desk.now
+        none = (low > now[kinds]) | (long & (low > past[kinds]))
+        return set(slots[(kinds >= 0) & (due > desk.now) & none].tolist())
+
+    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The most members that could sit now, and stay beyond the first promised start, by what is asked."""
+        now = np.zeros(len(self._kinds) + 1, np.int64)
+        past = now.copy()
+        for kind in np.unique(kinds):
+            if kind >= 0:
+                card = desk.card(self._one_of(int(kind)))
+                now[kind] = past[kind] = desk.room(card)
+                if first < NEVER:
+                    past[kind] = desk.room(card, first + 1)
+        return now, past
+
+    def _one_of(self, kind: int) -> Job:
+        return next(job for slot, job in self._jobs.items() if self._kind[slot] == kind)
+
+    def _update(self, desk: "Desk") -> None:
+        view = desk.view
+        if self._basis != (view.ground, view.rules):
+            self._basis = (view.ground, view.rules)
+            self._jobs, self._kinds = {}, {}
+        if len(self._jobs) > 2 * len(view.queued) + 64:
+            self._jobs = {slot: job for slot, job in self._jobs.items() if slot in view.queued}
+        jobs, known = view.jobs, self._jobs
+        for slot in view.queued:
+            job = jobs[slot]
+            if job is not None and known.get(slot) is not job:
+                self._read(desk, slot, job)
+
+    def _read(self, desk: "Desk", slot: int, job: Job) -> None:
+        if slot >= len(self._low):
+            more = max(slot + 1 - len(self._low), len(self._low))
+            self._low = np.concatenate([self._low, np.zeros(more, np.int64)])
+            self._kind = np.concatenate([self._kind, np.full(more, -1, np.int64)])
+            self._due = np.concatenate([self._due, np.full(more, NEVER, np.int64)])
+            self._length = np.concatenate([self._length, np.zeros(more, np.int64)])
+        self._jobs[slot] = job
+        card = desk.card(job)
+        queue = card.queue
+        bound = job.life.promise is not None or job.life.pledge is not None
+        simple = card.kin.simple and not bound
+        self._kind[slot] = self._kinds.setdefault(card.kin.alike, len(self._kinds)) if simple else -1
+        self._low[slot], self._length[slot] = card.low, card.length
+        most = job.gang.max_wait or (queue.max_wait if queue else 0) or desk.policy.reserve.max_wait
+        self._due[slot] = job.gang.submitted + most if most else NEVER
+
+
+def may_pass_over(desk: "Desk") -> bool:
+    """Whether gangs for which too little is free get nothing out of being looked at."""
+    if desk.policy.reserve.depth == ALL or desk.promised < desk.policy.reserve.depth:
+        return False
+    return not (desk.is_strict or desk.rules.sliced or _somebody_may_reclaim(desk))
+
+
+def _somebody_may_reclaim(desk: "Desk") -> bool:
+    rules, view = desk.policy.reclaim, desk.view
+    if (rules.surplus and view.watched) or (rules.quota and desk.rules.guaranteed):
+        return True
+    if not rules.priority or not view.seated:
+        return False
+    lowest = min(min(use.priorities, default=NEVER) for use in view.use.values())
+    return max(view.priorities) > lowest
