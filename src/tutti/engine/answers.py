@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from .desk import Desk, wait
-from .verdict import Verdict
 from .gate import gate, over_quota
 from .model import Job, Token
 from .plan import Reason
+from .verdict import Verdict
 from .whole import shapes_of
 
 

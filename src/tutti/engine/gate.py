@@ -4,10 +4,10 @@ from typing import cast
 
 from .cache import UNKNOWN
 from .desk import Desk, wait
-from .verdict import never_fits
 from .model import Job, Kind, State, Token
 from .plan import Reason
 from .validate import faults
+from .verdict import never_fits
 
 
 def gate(desk: Desk, job: Job) -> Reason | None:
