@@ -336,10 +336,12 @@ def expected(view: View, now: int, percent: int) -> Ints:
     which = 0 if percent <= 50 else 1 if percent <= 90 else 2
     ends = view.ends[:, which].copy()
     for later in range(which + 1, 3):
-        np.copyto(ends, view.ends[:, later], where=ends <= now)
-    for slot in np.flatnonzero(ends <= now):
+        np.copyto(ends, view.ends[:, later], where=ends < now)
+    for slot in np.flatnonzero(ends < now):
         if int(slot) in view.seated:
             ends[slot] = overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
+    # What is due this very moment is not late yet: it ends the next.
+    np.maximum(ends, now + 1, out=ends)
     for leaver in view.leaving:
         life = view.held(leaver).life
         if life.state is State.DRAINING:

@@ -127,6 +127,11 @@ def promise(desk: Desk, job: Job) -> bool:
     return True
 
 
+def _is_kept(desk: Desk, old: Promise, sitting: Sitting) -> bool:
+    """Whether a promise stands as it is. One that is due this moment is not late before the moment is over."""
+    return old.start == sitting.start or (old.start <= desk.now and sitting.start == desk.now + 1)
+
+
 def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
     old = job.life.promise
     later = old is not None and sitting.start > old.start

@@ -287,7 +287,8 @@ class _Pass:
         """What a running gang holds, until it is expected to end."""
         job, percent = self.view.held(slot), self.policy.reserve.quantile
         ends = self.view.ends[slot].tolist()
-        later = [end for end in ends[0 if percent <= 50 else 1 if percent <= 90 else 2 :] if end > self.now]
+        first = 0 if percent <= 50 else 1 if percent <= 90 else 2
+        later = [max(end, self.now + 1) for end in ends[first:] if end >= self.now]
         end = later[0] if later else overrun_end(int(self.view.begun[slot]), ends[2], self.now)
         if job.life.state is State.DRAINING:
             end = min(end, max(job.life.leave_by, self.now + 1))
