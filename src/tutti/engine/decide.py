@@ -22,6 +22,8 @@ from .whole import Sitting, sit_at, sit_now
 
 def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
     """Choose what to do now, and say why every gang that waits does so. The cache may only save time."""
+    if not (view.queued or view.watched or view.draining):
+        return Plan(view.number, now)
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
     desk.cache.forget(view)
     keep_windows_apart(desk)
