@@ -160,7 +160,7 @@ def resize(run: Run, name: str, target: int) -> float:
 
 
 def grow(run: Run, name: str, target: int) -> float:
-    """From the announcement, when the newcomer is ready, to the first commit of all: starting a process is not in it."""
+    """From the announcement, when the newcomer is ready, to the first commit of all: no process is started in it."""
     run.settle(target - 1)
     before = len(run.story("generation"))
     run.server.ask("b", Resize(name, target, 30.0))

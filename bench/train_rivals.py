@@ -49,7 +49,8 @@ def torch_save_ms(state: dict[str, torch.Tensor]) -> float:
 def _spawn(work: Any, world: int, folder: str) -> float:
     """Run a rank function in fresh processes; the slowest rank's time."""
     listener = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
-    mp.start_processes(_rank, args=(work, world, listener.port, folder), nprocs=world, start_method="spawn")
+    start: Any = mp.start_processes
+    start(_rank, args=(work, world, listener.port, folder), nprocs=world, start_method="spawn")
     return max(float(Path(folder, f"took{rank}").read_text()) for rank in range(world))
 
 
@@ -91,7 +92,7 @@ def _save_async(folder: str) -> float:
     taken = []
     for number in range(4):
         began = time.perf_counter()
-        pending = dcp.async_save(state, checkpoint_id=f"{folder}/{number}")
+        pending: Any = dcp.async_save(state, checkpoint_id=f"{folder}/{number}")
         taken.append(time.perf_counter() - began)
         pending.result()
     return statistics.median(taken[1:])

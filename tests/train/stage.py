@@ -120,6 +120,9 @@ class Run:
             self.code = self.theatre.ask(wait=self.pid)["code"]
         return self.code
 
+    def signal(self, number=signal.SIGTERM):
+        os.kill(self.pid, number)
+
     def results(self):
         return [torch.load(path) for path in sorted(self.out.glob("*.pt"))]
 

@@ -10,8 +10,10 @@ from tutti.train.agent import lines
 from tutti.train.agent.agent import Agent, Seat
 from tutti.train.agent.channel import Accepted, Done, Leave, Progress, Refused, Released, Request, Resize, Snapshot
 from tutti.train.agent.client import Client
+from tutti.train.agent.exits import Exit
 from tutti.train.agent.roster import Stage
 from tutti.train.agent.story import Story
+from tutti.train.tiers import Tier
 
 REPORT_S = 0.1
 STATUS_S = 0.5
@@ -30,11 +32,13 @@ class Open:
 class Dialogue:
     """Carries requests from the channel (or from a signal) to the agent, and answers when they are done."""
 
-    def __init__(self, agent: Agent, grace_s: float, story: Story) -> None:
+    def __init__(self, agent: Agent, grace_s: float, story: Story, tier: Tier | None = None) -> None:
         address = os.environ.get("TUTTI_CHANNEL")
         self.agent = agent
         self.grace_s = grace_s
         self.story = story
+        self.tier = tier
+        self.is_saved = False
         self.client = Client(address, agent.folder.path.name) if address else None
         self.open: dict[str, Open] = {}
         self._signals = 0
@@ -54,6 +58,8 @@ class Dialogue:
             for request in self.client.requests():
                 self.ask(request)
         self._check_open()
+        if self.tier:
+            self.tier.turn(int(self.agent.progress.get("snapshot_step", -1)))
         now = time.monotonic()
         if self.client and now >= self._next_report and self.agent.progress:
             self._next_report = now + REPORT_S
@@ -101,8 +107,12 @@ class Dialogue:
         }  # fmt: skip
 
     def close(self) -> None:
+        if self.tier:
+            self.is_saved = self.agent.code == Exit.PREEMPTED and self.tier.persist_now()
+            self.tier.close()
         for pending in list(self.open.values()):
-            self._end(pending, "memory" if isinstance(pending.request, Leave) else "none")
+            is_leave = isinstance(pending.request, Leave)
+            self._end(pending, ("durable" if self.is_saved else "memory") if is_leave else "none")
         if self.client:
             self.client.close()
 
@@ -111,6 +121,8 @@ class Dialogue:
             return "the run is leaving"
         if isinstance(request, Resize):
             return self.agent.roster.rule.why_not(request.target)
+        if isinstance(request, Snapshot) and request.tier != "memory" and self.tier is None:
+            return f"no {request.tier} tier: the run was started without --durable"
         return ""
 
     def _supersede(self, request: Request) -> None:
@@ -145,8 +157,13 @@ class Dialogue:
             there = len(roster.generation.members) == pending.request.target and roster.is_settled()
             return there and not any(member.stage is Stage.LEAVING for member in roster.members.values())
         if isinstance(pending.request, Snapshot):
-            return bool(self.agent.progress.get("snapshot_step", -1) > pending.step)
-        return self.agent.code is not None
+            return self._is_kept(pending.request, pending.step)
+        return False
+
+    def _is_kept(self, request: Snapshot, step: int) -> bool:
+        if request.tier == "memory" or self.tier is None:
+            return bool(self.agent.progress.get("snapshot_step", -1) > step)
+        return self.tier.step > step
 
     def _end(self, pending: Open, state: str) -> None:
         self.open.pop(pending.request.id)

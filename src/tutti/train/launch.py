@@ -15,8 +15,10 @@ from tutti.train.agent.folder import Folder, Taken, folder_of
 from tutti.train.agent.journal import Held
 from tutti.train.agent.roster import Roster
 from tutti.train.agent.sizes import SizeRule
-from tutti.train.agent.story import Story, to_stderr
+from tutti.train.agent.story import to_stderr
+from tutti.train.dialogue import Dialogue
 from tutti.train.hands import CannotStart, Hands, read_command
+from tutti.train.tiers import Tier
 
 OWN_FAILURE = 125
 
@@ -47,6 +49,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)"
     )
+    parser.add_argument("--durable", type=Path, help="folder for checkpoints that outlive this machine's memory")
+    parser.add_argument("--durable-every", type=float, default=300.0, help="seconds between them (300)")
     parser.add_argument(
         "--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)"
     )
@@ -87,6 +91,8 @@ def main(argv: list[str] | None = None) -> int:
 def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
     """Own the folder, start the members, and stay until the job ends."""
     os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
+    if options.durable:
+        os.environ["TUTTI_TRAIN_DURABLE"] = str(options.durable.resolve())
     was_here = folder.take()
     story = to_stderr(options.story, options.quiet)
     if was_here:
@@ -95,20 +101,21 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
         )
     hands = Hands(read_command(words), folder, folder.path.name)
     agent = Agent(folder, Roster(rule, want, options.max_restarts, options.standby), hands, story)
+    tier = None
+    if options.durable:
+        tier = Tier(folder, options.durable.resolve(), options.durable_every, story, dict(os.environ))
+    dialogue = Dialogue(agent, options.grace, story, tier)
     try:
-        return watch_over(agent, options.grace, story)
+        return watch_over(agent, dialogue)
     finally:
         agent.close()
         hands.close()
-        leave_folder(folder, agent.code)
+        leave_folder(folder, agent.code, dialogue.is_saved)
         story.close()
 
 
-def watch_over(agent: Agent, grace_s: float, story: Story) -> int:
+def watch_over(agent: Agent, dialogue: Dialogue) -> int:
     """Turn the agent until the job has a code; a signal asks it to save and leave, a second one ends it."""
-    from tutti.train.dialogue import Dialogue  # noqa: PLC0415 - only the launcher talks to a scheduler
-
-    dialogue = Dialogue(agent, grace_s, story)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, _: dialogue.signalled(signum))
     while agent.code is None:
@@ -118,9 +125,9 @@ def watch_over(agent: Agent, grace_s: float, story: Story) -> int:
     return agent.code
 
 
-def leave_folder(folder: Folder, code: int | None) -> None:
-    """State is kept only when someone may go on from it."""
-    if code == Exit.PREEMPTED:
+def leave_folder(folder: Folder, code: int | None, is_saved: bool) -> None:
+    """State is kept in memory only when someone may go on from it, and it is nowhere else."""
+    if code == Exit.PREEMPTED and not is_saved:
         folder.let_go()
         sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {folder.path.name}\n")
     else:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tutti.train import course, fsdp, sync
+from tutti.train import course, fsdp, persist, sync
 from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
@@ -167,7 +169,10 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
             remembered = sync.remembered_steps(memory, job.protected.fingerprint)
         found = sync.decide(group, claims, has_lost=False, remembered=remembered)
         lacks = found.origin != "live" or claims[job.rank].step != found.step
-        if lacks and found.step in remembered and found.origin != "fresh":
+        if found.origin == "fresh":
+            found = from_durable(job, found)
+            lacks = found.origin == "fresh"
+        elif lacks and found.step in remembered:
             read_back(job, memory, found.step)
             lacks = False
     needs = group.gather(torch.tensor([int(lacks)]))[:, 0]
@@ -176,6 +181,20 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
         if lacks:
             job.course = course.from_record(rest["course"])
     return found
+
+
+def from_durable(job: Job, found: Accord) -> Accord:
+    """Nothing is in memory: the newest step in the durable folder, if the run has one, is better than a beginning."""
+    folder = Path(os.environ.get("TUTTI_TRAIN_DURABLE", "/nowhere"))
+    newest = max(persist.saved_steps(folder), default=EMPTY)
+    agreed = int(job.group.gather(torch.tensor([newest])).min())
+    if agreed < 0:
+        return found
+    durable = persist.Durable(folder, agreed)
+    rest = durable.rest()
+    job.protected.write(rest["things"], durable)
+    job.course = course.from_record(rest["course"])
+    return Accord(agreed, "durable")
 
 
 def read_back(job: Job, memory: Memory, step: int) -> None:

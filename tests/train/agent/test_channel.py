@@ -204,7 +204,7 @@ def test_what_was_not_taken_at_once_arrives_later_and_in_order():
     sender, receiver = lines.Lines(ours), lines.Lines(theirs)
     for number in range(20_000):
         assert sender.send({"say": "x", "number": number})
-    heard = []
+    heard: list[dict] = []
     while len(heard) < 20_000:
         sender.receive()
         heard += receiver.receive()

@@ -19,6 +19,7 @@ class Play:
         self.code = None
 
     def go(self):
+        orders = []
         for _ in range(20):
             orders = [order for order in self.roster.orders() if self.carry_out(order)]
             if not orders:

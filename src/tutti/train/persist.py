@@ -1,0 +1,144 @@
+"""`python -m tutti.train.persist RUN INTO`: the newest complete snapshot, as a torch.distributed.checkpoint folder.
+
+A process of its own: it holds no lock of the trainer's interpreter, imports nothing of the user's, and pins the slots
+it reads. The folder appears under its name only when all of it is on disk, and can be loaded without this library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+
+from tutti.train import plain
+from tutti.train.agent.shelf import Shelf
+from tutti.train.boxes import Box, whole
+from tutti.train.memory import Memory
+
+KEPT = 2
+STEP = re.compile(r"step-(\d+)")
+
+
+def main(argv: list[str]) -> int:
+    """Persist, and say on the output which step is there now; a failure is one line on the error stream."""
+    run, into = Path(argv[0]), Path(argv[1])
+    try:
+        step = persist(Shelf(run / "slots"), into)
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror} ({into})\n")
+        return 1
+    sys.stdout.write(json.dumps({"step": step}))
+    return 0
+
+
+def persist(shelf: Shelf, into: Path) -> int:
+    """Write the newest complete step, unless it is there already; -1 when there is none."""
+    into.mkdir(parents=True, exist_ok=True)
+    with Memory(shelf, is_checked=True) as memory:
+        steps = memory.steps()
+        if not steps or steps[0] in saved_steps(into):
+            return steps[0] if steps else -1
+        write(assemble(memory, steps[0]), into, steps[0])
+    forget_old(into)
+    return steps[0]
+
+
+def assemble(memory: Memory, step: int) -> dict[str, Any]:
+    """The whole state of a step, nested as the user's own state dictionaries are."""
+    rest, reader = memory.rest(step), memory.reader(step)
+
+    def read(name: str) -> torch.Tensor:
+        shape, dtype = reader.describe(name)
+        tensor = torch.empty(shape, dtype=dtype)
+        reader(name, tensor, whole(shape))
+        return tensor
+
+    return {**plain.put(rest["things"], read), "tutti": plain.dumps(rest).decode()}
+
+
+def write(state: dict[str, Any], into: Path, step: int) -> None:
+    """All or nothing: under another name until it is whole and on disk."""
+    part = into / f"step-{step:09d}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with alone():
+            dcp.save(state, checkpoint_id=part, no_dist=True)
+        sync_folder(part)
+        part.rename(into / f"step-{step:09d}")
+        sync_folder(into)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    for path in [*folder.iterdir(), folder]:
+        file = os.open(path, os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+
+
+def saved_steps(folder: Path) -> list[int]:
+    """Steps that are whole in a folder, newest first."""
+    names = [STEP.fullmatch(path.name) for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted((int(name[1]) for name in names if name and (folder / name[0] / ".metadata").exists()), reverse=True)
+
+
+def forget_old(folder: Path) -> None:
+    for step in saved_steps(folder)[KEPT:]:
+        shutil.rmtree(folder / f"step-{step:09d}")
+
+
+class Durable:
+    """A persisted step in the form in which state is restored."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self.path = folder / f"step-{step:09d}"
+        self.reader = dcp.FileSystemReader(self.path)
+        self.metadata = self.reader.read_metadata().state_dict_metadata
+
+    def rest(self) -> dict[str, Any]:
+        found = {"tutti": ""}
+        with alone():
+            dcp.load(found, storage_reader=self.reader, no_dist=True)
+        rest: dict[str, Any] = plain.loads(found["tutti"])
+        return rest
+
+    def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
+        shape, dtype = self.describe(name)
+        found = {key_of(name): torch.empty(shape, dtype=dtype)}
+        with alone():
+            dcp.load(found, storage_reader=self.reader, no_dist=True)
+        full = found[key_of(name)]
+        target.copy_(full[box.within(whole(shape))] if shape else full)
+
+    def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
+        found: Any = self.metadata[key_of(name)]
+        return tuple(found.size), found.properties.dtype
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """torch warns that a checkpoint is read or written by one process; here that is the intention."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
+def key_of(name: str) -> str:
+    """The name that torch.distributed.checkpoint gives a nested entry."""
+    return name.replace("/", ".")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

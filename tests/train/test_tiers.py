@@ -1,0 +1,167 @@
+"""Memory, then a durable folder: complete steps only, equal to what torch's own checkpoints give."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+
+from tests.train.stage import SOURCE
+from tests.train.test_faults import check_samples, same_on_all
+from tutti.train import persist, plain
+from tutti.train.agent.exits import Exit
+from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agent.slots import Label
+from tutti.train.boxes import Box, whole
+from tutti.train.memory import Memory
+from tutti.train.snapshot import Camera, lay_out
+from tutti.train.state import Leaf
+
+SHAPES = {"model/wide": (13, 7), "model/deep": (5, 3, 2), "opt/step": ()}
+
+
+def rows(count, rank, world):
+    each = -(-count // world)
+    return min(count, rank * each), min(count, (rank + 1) * each)
+
+
+def box_of(shape, rank, world):
+    low, high = rows(shape[0], rank, world)
+    return Box((low, *(0 for _ in shape[1:])), (high - low, *shape[1:]))
+
+
+def shard(full, rank, world):
+    """What a rank of a sharded model has: rows of the large tensors, all of the small one."""
+    leaves = {}
+    for name, shape in SHAPES.items():
+        box = box_of(shape, rank, world) if shape else whole(shape)
+        tensor = full[name][box.within(whole(shape))].clone() if shape else full[name].clone()
+        leaves[name] = Leaf(name, tensor, shape, box, is_shared=not shape)
+    return leaves
+
+
+@pytest.fixture
+def full():
+    torch.manual_seed(0)
+    return {name: torch.rand(shape) for name, shape in SHAPES.items()}
+
+
+def fill(shelf, full, step, world=4, generation=1, skip=()):
+    """Snapshots of all ranks but some."""
+    refs = {name: plain.Ref(name) for name in SHAPES}
+    things = {
+        "model": {"wide": refs["model/wide"], "deep": refs["model/deep"]},
+        "opt": {"step": refs["opt/step"], "lr": 0.5},
+    }
+    for rank in range(world):
+        if rank in skip:
+            continue
+        leaves = shard(full, rank, world)
+        layout = lay_out(leaves, rank, world)
+        entry = Entry(f"m{rank}-0", 8192, layout.data_bytes, 2)
+        if entry not in shelf.entries():
+            shelf.reserve(entry)
+        camera = Camera(shelf, entry)
+        assert camera.take(
+            Label(generation, step, "kind", 0, 0), leaves, layout, {"things": things, "course": {"step": step}}
+        )
+        camera.close()
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4, 6, 8])
+def test_shards_for_another_world_are_those_a_checkpoint_gives(tmp_path, full, world):
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    fill(shelf, full, 7)
+    assert persist.persist(shelf, tmp_path / "durable") == 7
+    oracle: Any = {
+        "model": {"wide": torch.empty(13, 7), "deep": torch.empty(5, 3, 2)},
+        "opt": {"step": torch.empty(()), "lr": 0.0},
+    }
+    with persist.alone():
+        dcp.load(oracle, checkpoint_id=tmp_path / "durable" / "step-000000007", no_dist=True)
+    assert oracle["opt"]["lr"] == 0.5
+    with Memory(shelf) as memory:
+        reader = memory.reader(7)
+        for rank in range(world):
+            for name, shape in SHAPES.items():
+                box = box_of(shape, rank, world) if shape else whole(shape)
+                ours, part = torch.empty(box.sizes), name.split("/")
+                reader(name, ours, box)
+                theirs = oracle[part[0]][part[1]]
+                assert torch.equal(ours, theirs[box.within(whole(shape))] if shape else theirs)
+    durable = persist.Durable(tmp_path / "durable", 7)
+    target = torch.empty(4, 7)
+    durable("model/wide", target, Box((9, 0), (4, 7)))
+    assert torch.equal(target, full["model/wide"][9:13])
+    assert durable.rest()["course"] == {"step": 7}
+
+
+def test_a_step_that_is_not_complete_is_not_a_step(tmp_path, full):
+    shelf = Shelf(tmp_path)
+    fill(shelf, full, 3)
+    newer = {name: tensor + 1 for name, tensor in full.items()}
+    fill(shelf, newer, 4, skip=(2,))
+    with Memory(shelf) as memory:
+        assert memory.steps() == [3]
+        target = torch.empty(13, 7)
+        memory.reader(3)("model/wide", target, whole((13, 7)))
+    assert torch.equal(target, full["model/wide"])
+
+
+def test_parts_of_two_generations_are_never_mixed(tmp_path, full):
+    shelf = Shelf(tmp_path)
+    fill(shelf, full, 3, generation=1, skip=(1,))
+    fill(shelf, full, 3, generation=2, skip=(0, 2, 3))
+    with Memory(shelf) as memory:
+        assert memory.steps() == []
+
+
+def test_a_snapshot_whose_bytes_changed_is_not_restored(tmp_path, full):
+    shelf = Shelf(tmp_path)
+    fill(shelf, full, 3)
+    slot = next(slot for slot in shelf.open(shelf.entries()[0]) if slot.label())
+    with slot.reading() as label:
+        slot.note_digest(label)
+    slot.data[5] ^= 1
+    with Memory(shelf, is_checked=True) as memory:
+        assert memory.steps() == []
+        assert len(memory.broken) == 1
+    slot.close()
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path, full):
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    fill(shelf, full, 3)
+    (tmp_path / "file").write_text("in the way")
+    done = subprocess.run(
+        [sys.executable, "-m", "tutti.train.persist", str(tmp_path), str(tmp_path / "file" / "x")],
+        env={"PYTHONPATH": str(SOURCE), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].startswith("Not a directory (")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+def test_a_run_goes_on_from_the_durable_folder_when_memory_is_gone(launch, tmp_path, wrap):
+    loop = {"samples": 300, "batch": 12, "epochs": 2, "sleep": 0.03, "wrap": wrap}
+    durable = ["--durable", tmp_path / "durable"]
+    run = launch("--workers", 3, *durable, loop=loop)
+    run.wait_step(8)
+    run.signal()
+    assert run.finish() == Exit.PREEMPTED, run.said()
+    assert run.leftovers() == []
+    (kept,) = persist.saved_steps(tmp_path / "durable")
+    again = launch("--workers", 2, *durable, loop={**loop, "sleep": 0.0})
+    assert again.finish() == 0, again.said()
+    first = again.events("formed")[0]
+    assert (first["source"], first["step"]) == ("durable", kept)
+    check_samples(again, epochs=2, samples=300)
+    same_on_all(again)
