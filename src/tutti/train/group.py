@@ -4,6 +4,8 @@ waiting for anyone.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -36,8 +38,8 @@ class Group:
     def failure(self) -> str:
         return self.pg.failure if dist.is_initialized() else "there is no group"
 
-    def form(self, generation: Generation, member: str) -> None:
-        """Meet the other members; GroupLost when they do not come."""
+    def form(self, generation: Generation, member: str, is_stale: Callable[[], bool]) -> None:
+        """Meet the other members; GroupLost when they do not come, or when a newer generation makes this one stale."""
         rank = generation.rank(member)
         assert rank is not None
         self.dissolve()
@@ -45,7 +47,7 @@ class Group:
         # each time.
         patience = timedelta(seconds=FORM_S * 2 ** min(self._tries, 4))
         self._tries += 1
-        message = self._init(generation, rank, patience)
+        message = self._await_all(generation, rank, patience, is_stale) or self._init(generation, rank, patience)
         if message:
             raise GroupLost(message)
         self._tries = 0
@@ -83,8 +85,31 @@ class Group:
         rows = self.gather(padded)
         return [bytes(row[:size].tolist()) for row, size in zip(rows, sizes, strict=True)]
 
+    def _await_all(self, generation: Generation, rank: int, patience: timedelta, is_stale: Callable[[], bool]) -> str:
+        """Everyone is here, by a word in the store: connecting cannot be interrupted, so nobody may be missing."""
+        until = time.monotonic() + patience.total_seconds()
+        try:
+            store = dist.PrefixStore(f"here/{generation.number}", self._store(generation.store, patience))
+            store.set(str(rank), "here")
+            missing = [str(other) for other in range(len(generation.members))]
+            while missing:
+                if store.check(missing[:1]):
+                    missing.pop(0)
+                elif is_stale():
+                    return f"generation {generation.number} was replaced before it formed"
+                elif time.monotonic() > until:
+                    return f"{generation.members[int(missing[0])]} did not come"
+                else:
+                    time.sleep(0.001)
+        except (RuntimeError, dist.DistError) as error:
+            self._stores.clear()
+            return str(error)
+        return ""
+
     def _init(self, generation: Generation, rank: int, patience: timedelta) -> str:
         try:
+            # torch counts groups in the keys it uses, also those that did not form here but did for others.
+            dist.distributed_c10d._world.group_count = 0
             store = dist.PrefixStore(f"generation/{generation.number}", self._store(generation.store, patience))
             dist.init_process_group(
                 hold.BACKEND, store=store, rank=rank, world_size=len(generation.members), timeout=patience

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def take_place(job: Job) -> None:
     generation = member.announced
     while True:
         try:
-            job.group.form(generation, member.name)
+            job.group.form(generation, member.name, partial(is_replaced, member, generation))
             break
         except GroupLost as error:
             generation = next_generation(job, generation.number, str(error))
@@ -90,7 +91,7 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
         try:
             member.phase(WAIT, job.course.step)
             job.wrappers.release()
-            job.group.form(generation, member.name)
+            job.group.form(generation, member.name, partial(is_replaced, member, generation))
             job.wrappers.rebuild()
             unite(job, generation, apply)
             break
@@ -98,6 +99,12 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
             generation = next_generation(job, generation.number, str(error))
     job.pace.pause()
     job.call_back()
+
+
+def is_replaced(member: Member, generation: Generation) -> bool:
+    """Whether the agent has announced a newer generation, or is gone."""
+    member.hear()
+    return member.announced.number > generation.number or not member.has_agent
 
 
 def next_generation(job: Job, number: int, why: str) -> Generation:

@@ -1,0 +1,224 @@
+"""Bad input and limits: a clear sentence, and the state as it was."""
+
+import pytest
+import torch
+
+from tutti.train import TrainError, agree, job, join, plain
+from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agent.slots import Label
+from tutti.train.errors import AlreadyJoined, DataChanged, NotProtected, OtherRun, StateChanged
+from tutti.train.launch import main
+from tutti.train.memory import Memory
+from tutti.train.snapshot import Camera, lay_out
+from tutti.train.state import Protected
+from tutti.train.sync import remembered_steps
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """A job of one, as on a laptop."""
+    monkeypatch.setattr(job, "_current", None)
+    monkeypatch.delenv("TUTTI_TRAIN_AGENT", raising=False)
+    return join()
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Linear(3, 1)
+
+
+@pytest.fixture
+def opt(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Growing(torch.utils.data.Dataset):
+    def __init__(self):
+        self.length = 8
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return torch.ones(3)
+
+
+def run(alone, model, opt, dataset, body=lambda: None, **options):
+    for batch in alone.batches(dataset, global_batch=4, **options):
+        model(batch).mean().backward()
+        body()
+        alone.commit(opt)
+
+
+def test_alone_it_is_a_plain_loop(alone, model, opt):
+    alone.protect(model=model, opt=opt)
+    run(alone, model, opt, Growing(), epochs=2)
+    assert (alone.step, alone.rank, alone.world, alone.generation, alone.level) == (4, 0, 1, 0, "L0")
+    assert alone.course.ledger.epochs == {0: [(0, 8)], 1: [(0, 8)]}
+
+
+@pytest.mark.parametrize("numerics", ["fast", "ordered"])
+def test_pieces_of_a_step_give_the_gradient_of_the_whole_batch(monkeypatch, numerics):
+    """Seven samples in pieces of different sizes: each counts the same, whoever computes it."""
+    weights = []
+    for options in ({"microbatch": 2}, {"microbatch": 0}):
+        monkeypatch.setattr(job, "_current", None)
+        one = join()
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 1)
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        one.protect(model=model, opt=opt)
+        data = torch.arange(42.0).reshape(14, 3)
+        ordered = {"numerics": "ordered", "logical": 3 if options["microbatch"] else 1}
+        for batch in one.batches(data, global_batch=7, seed=1, **(options if numerics == "fast" else ordered)):
+            (model(batch) ** 2).mean().backward()
+            one.commit(opt)
+        weights.append(model.weight.detach().clone())
+    torch.testing.assert_close(*weights)
+
+
+def test_a_second_join_is_refused(alone):
+    with pytest.raises(AlreadyJoined, match="twice"):
+        join()
+
+
+def test_batches_before_protect_are_refused(alone):
+    with pytest.raises(NotProtected, match="before protect"):
+        alone.batches(Growing(), global_batch=4)
+
+
+def test_commit_outside_the_loop_is_refused(alone, opt):
+    with pytest.raises(TrainError, match="outside"):
+        alone.commit(opt)
+
+
+def test_a_body_that_forgets_to_commit_is_told(alone, model, opt):
+    alone.protect(model=model, opt=opt)
+    loop = alone.batches(Growing(), global_batch=4)
+    next(loop)
+    with pytest.raises(TrainError, match=r"without job\.commit"):
+        next(loop)
+
+
+def test_a_dataset_that_changes_its_length_is_refused_and_the_step_is_kept(alone, model, opt):
+    alone.protect(model=model, opt=opt)
+    data = Growing()
+    with pytest.raises(DataChanged, match="8 samples when the run began and now has 9"):
+        run(alone, model, opt, data, body=lambda: setattr(data, "length", 9))
+    assert alone.step == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        pytest.param({"global_batch": 0}, "at least one sample", id="no batch"),
+        pytest.param({"global_batch": 4, "numerics": "exact"}, "'fast' or 'ordered'", id="numerics unknown"),
+        pytest.param(
+            {"global_batch": 4, "numerics": "ordered", "logical": 0}, "at least one logical rank", id="no logical rank"
+        ),
+    ],
+)
+def test_batches_that_cannot_be_dealt_are_refused(alone, model, options, says):
+    alone.protect(model=model)
+    with pytest.raises(DataChanged, match=says):
+        next(alone.batches(Growing(), **options))
+
+
+def test_a_stream_is_refused_with_the_reason(alone, model):
+    alone.protect(model=model)
+    with pytest.raises(DataChanged, match="no length or no index"):
+        next(alone.batches(iter([1, 2]), global_batch=1))
+
+
+@pytest.mark.parametrize(
+    ("things", "says"),
+    [
+        pytest.param({}, "given nothing", id="nothing"),
+        pytest.param({"x": 3}, "neither a tensor nor has a state_dict", id="a number"),
+        pytest.param({"a/b": torch.zeros(1)}, "no slash", id="a name with a slash"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused(alone, things, says):
+    with pytest.raises(TrainError, match=says):
+        alone.protect(**things)
+
+
+def test_a_step_that_raises_leaves_the_state_of_the_last_commit(alone, model, opt):
+    alone.protect(model=model, opt=opt)
+    before = []
+
+    def body():
+        if alone.step == 1:
+            before.append(model.weight.detach().clone())
+            raise ValueError("from the user")
+
+    with pytest.raises(ValueError, match="from the user"):
+        run(alone, model, opt, Growing(), body=body)
+    assert torch.equal(model.weight, before[0])
+    assert (alone.step, alone.course.cursor) == (1, 4)
+
+
+def test_a_model_that_changes_its_shape_is_refused():
+    protected = Protected()
+    state = {"w": torch.zeros(3)}
+    protected.add({"state": state})
+    protected.check(protected.read()[0])
+    state["w"] = torch.zeros(4)
+    with pytest.raises(StateChanged, match="changed its shape"):
+        protected.check(protected.read()[0])
+
+
+def test_state_that_is_not_plain_is_named_by_its_place():
+    with pytest.raises(StateChanged, match="state/sched/rule holds a function"):
+        plain.dumps({"sched": {"rule": test_a_second_join_is_refused}})
+
+
+def test_plain_state_comes_back_as_it_was():
+    value = {"a": (1, 2.5, None), 3: [True, {"x": "y"}], "nan": float("inf"), "ref": plain.Ref("m/w")}
+    assert plain.loads(plain.dumps(value)) == value
+
+
+def test_a_snapshot_of_another_model_is_refused_and_kept(tmp_path):
+    folder = tmp_path / "run" / "slots"
+    folder.mkdir(parents=True)
+    protected = Protected()
+    protected.add({"state": {"w": torch.zeros(3)}})
+    leaves, rest = protected.read()
+    layout = lay_out(leaves, 0, 1)
+    shelf, entry = Shelf(folder), Entry("m0-0", 4096, layout.data_bytes, 2)
+    shelf.reserve(entry)
+    camera = Camera(shelf, entry)
+    camera.take(Label(1, 3, "theirs", 0, 0), leaves, layout, {"things": rest, "course": {}})
+    camera.close()
+    with Memory(shelf) as memory:
+        with pytest.raises(OtherRun, match="run 'run' has snapshots of another model"):
+            remembered_steps(memory, "ours")
+        assert memory.steps() == [3]
+
+
+def test_ranks_that_disagree_about_the_data_are_stopped_before_the_step_counts():
+    votes = [agree.Vote(1, 1, 0, 0, 4, 100, 7, -1).row(), agree.Vote(1, 1, 0, 0, 3, 100, 7, -1).row()]
+    with pytest.raises(DataChanged, match=r"read 7 samples where the step has 8.*by rank: \[4, 3\]"):
+        agree.judge(votes, 8, 200)
+    votes[1] = agree.Vote(1, 1, 0, 0, 4, 101, 7, -1).row()
+    with pytest.raises(DataChanged, match="not the same ones"):
+        agree.judge(votes, 8, 200)
+    votes[1] = agree.Vote(1, 1, 0, 0, 4, 100, 8, -1).row()
+    with pytest.raises(DataChanged, match="different steps"):
+        agree.judge(votes, 8, 200)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        pytest.param(["--workers", "3", "--sizes", "2,4", "--", "x"], "legal sizes are 2", id="an illegal size"),
+        pytest.param(["--workers", "2"], "no command", id="no command"),
+        pytest.param(["--run-id", "a/b", "--", "x"], "cannot name a run", id="a name that is a path"),
+    ],
+)
+def test_the_launcher_refuses_in_one_line(capsys, argv, says):
+    assert main(argv) == 125
+    said = capsys.readouterr().err
+    assert says in said
+    assert len(said.splitlines()) == 1
