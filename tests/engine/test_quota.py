@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.clusters import drawn, gang, seat, submit
 from tutti.engine import events as ev
-from tutti.engine.decay import decayed, steps_between
+from tutti.engine.decay import decayed, remembered, steps_between
 from tutti.engine.model import DAY, HOUR, NEVER, Job, Queue, Shape
 from tutti.engine.policy import Order, Policy
-from tutti.engine.quota import IN_TURN, LEFTOVERS, NOWHERE, UNDER_GUARANTEE, Shares, remembered, slice_end
+from tutti.engine.quota import IN_TURN, LEFTOVERS, NOWHERE, UNDER_GUARANTEE, Shares, slice_end
 from tutti.engine.view import View
 
 POLICY = Policy()
