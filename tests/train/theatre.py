@@ -6,22 +6,28 @@ asked to wait.
 
 import json
 import os
+import signal
 import sys
 
 
 def main():
 
     print(json.dumps({"ready": True}), flush=True)
+    running = set()
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
             _, status = os.waitpid(request["wait"], 0)
+            running.discard(request["wait"])
             print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
             continue
         pid = os.fork()
         if pid == 0:
             perform(request)
+        running.add(pid)
         print(json.dumps({"pid": pid}), flush=True)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
 
 
 def perform(request):

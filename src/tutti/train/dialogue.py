@@ -39,6 +39,7 @@ class Dialogue:
         self.story = story
         self.tier = tier
         self.is_saved = False
+        self._first_step = -1
         self.client = Client(address, agent.folder.path.name) if address else None
         self.open: dict[str, Open] = {}
         self._signals = 0
@@ -102,9 +103,18 @@ class Dialogue:
             "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
             "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
             "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"),
-            "lost": self.agent.failures,
+            "lost": self.agent.failures, "goodput": self._goodput(age),
+            "durable_step": self.tier.step if self.tier else -1,
             "age_s": round(age, 1), "at": time.time(),
         }  # fmt: skip
+
+    def _goodput(self, age_s: float) -> float:
+        """Time that committed steps took, at the present pace, over all the time since the start."""
+        rate, step = self.agent.progress.get("rate", 0.0), self.agent.roster.step
+        if self._first_step < 0 or not rate:
+            self._first_step = step
+            return 0.0
+        return float(round(min(1.0, (step - self._first_step) / rate / age_s), 3))
 
     def close(self) -> None:
         if self.tier:

@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+from tutti.train import status
 from tutti.train.agent.agent import Agent
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
@@ -77,7 +78,12 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a job; the exit code is the job's, or 125 for a failure of ours."""
-    options = arguments().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["status"]:
+        return status.show([word for word in words[1:] if not word.startswith("-")], "json" in " ".join(words))
+    if words[:1] == ["clean"]:
+        return status.clean(words[1:])
+    options = arguments().parse_args(words)
     try:
         rule, want = sizes(options)
         words = command_words(options)

@@ -1,0 +1,75 @@
+"""`python -m tutti.train status` and `clean`: what runs are there, how they are, and what is left of dead ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from tutti.train.agent.folder import Folder, runs
+from tutti.train.agent.shelf import Shelf, megabytes
+from tutti.train.agent.watch import is_alive
+
+NOT_FOUND = 3
+
+
+def read(folder: Folder) -> dict[str, Any]:
+    """One run's own words, and whether anyone is still there to say them."""
+    try:
+        status: dict[str, Any] = json.loads(folder.status.read_text())
+    except (OSError, ValueError):
+        status = {"run": folder.path.name}
+    holder = folder.owner.read_text()
+    return {**status, "is_running": is_alive(holder), "memory_bytes": Shelf(folder.slots).memory_bytes()}
+
+
+def chosen(names: list[str]) -> list[Folder]:
+    return [folder for folder in runs() if not names or folder.path.name in names]
+
+
+def show(names: list[str], as_json: bool) -> int:
+    """Print the runs; 3 when a named one is not there."""
+    found = [read(folder) for folder in chosen(names)]
+    if as_json:
+        sys.stdout.write(json.dumps({"schema": "tutti/v1", "runs": found}) + "\n")
+    elif found:
+        sys.stdout.write("\n".join(map(sentence, found)) + "\n")
+    missing = set(names) - {status["run"] for status in found}
+    for name in sorted(missing):
+        sys.stderr.write(f"error: no run {name!r} here; `python -m tutti.train status` lists them\n")
+    return NOT_FOUND if missing else 0
+
+
+def sentence(status: dict[str, Any]) -> str:
+    """A run in a few lines."""
+    if not status["is_running"]:
+        held = megabytes(status["memory_bytes"])
+        name = status["run"]
+        return (
+            f"{name} is not running; {held} of its state is in memory, step {status.get('snapshot_step', '?')}\n"
+            f"  go on: --run-id {name}    give back: python -m tutti.train clean {name}"
+        )
+    age = time.time() - status["at"]
+    legal = ", ".join(map(str, status["legal"]))
+    return (
+        f"{status['run']} computes with {status['world']} of {status['want']} members, "
+        f"generation {status['generation']}, level {status['level']}\n"
+        f"  step {status['step']} (epoch {status['epoch']}, sample {status['cursor']}), {status['rate']:.2f} steps/s, "
+        f"{age:.0f} s ago; goodput {status['goodput']:.0%}\n"
+        f"  snapshot of step {status['snapshot_step']}, every {status['snapshot_every']} steps, "
+        f"{megabytes(status['memory_bytes'])} in memory; durable: {status['durable_step']}\n"
+        f"  legal sizes {legal}; {status['lost']} members lost so far"
+    )
+
+
+def clean(names: list[str]) -> int:
+    """Remove what dead runs left in memory; running ones are not touched."""
+    for folder in chosen(names):
+        status = read(folder)
+        if not status["is_running"]:
+            folder.remove()
+            sys.stdout.write(f"{status['run']}: {megabytes(status['memory_bytes'])} given back\n")
+        elif names:
+            sys.stderr.write(f"error: {status['run']} is running: end it first\n")
+    return 0

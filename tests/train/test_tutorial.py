@@ -1,0 +1,83 @@
+"""The tutorial, executed: the two programs in it run, and differ by no more than ten lines."""
+
+import difflib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.train.stage import SOURCE
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "elastic-training.md"
+
+
+@pytest.fixture
+def programs(tmp_path):
+    blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for name, text in blocks:
+        (tmp_path / name).write_text(text)
+    return dict(blocks)
+
+
+def python(folder, *words, **options):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(SOURCE),
+        "TUTTI_TRAIN_HOME": str(folder / "h"),
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_ten_lines_make_a_loop_elastic(programs):
+    before, after = (programs[name].splitlines() for name in ("plain.py", "elastic.py"))
+    added = [line for line in difflib.unified_diff(before, after, n=0) if re.match(r"\+(?!\+\+).*\S", line)]
+    moved = [line for line in added if line[1:].strip() in [old.strip() for old in before]]
+    assert len(added) - len(moved) <= 10
+
+
+def test_alone_it_still_runs(programs, tmp_path):
+    process = python(tmp_path, "elastic.py")
+    out, err = process.communicate(timeout=120)
+    assert "rank 0 of 1: 256 steps" in out, err
+
+
+def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
+    longer = (
+        programs["elastic.py"]
+        .replace("epochs=4", "epochs=12")
+        .replace("    job.commit(opt)", "    job.commit(opt); import time; time.sleep(0.01)")
+    )
+    (tmp_path / "elastic.py").write_text(longer)
+    process = python(tmp_path, "-m", "tutti.train", "--workers", "4", "--story", "story", "--", "python", "elastic.py")
+    try:
+        story = tmp_path / "story"
+        limit = time.monotonic() + 120
+        while not story.exists() or '"formed"' not in story.read_text():
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        pid = int(re.search(r'"member": "m2", "pid": (\d+)', story.read_text())[1])
+        os.kill(pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert "768 steps" in out
+    assert "m2 is gone: killed by signal 9" in err
+    assert list((tmp_path / "h").iterdir()) == []
