@@ -14,5 +14,6 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene or a trace through the engine in virtual time."),
+    "what-if": Entry("tutti.cli.what_if:what_if", "Say what would start when if the cluster were different."),
     "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),
 }

@@ -88,6 +88,8 @@ class Cluster:
         self.resource = resource
         self.charge = charge
         self.predictor = predictor
+        self.held = 0
+        """Devices that are held by anybody."""
         self.runs: dict[str, Run] = {}
         self.parts: dict[str, Parts] = {}
         """Gangs whose members are placed one by one."""
@@ -324,10 +326,12 @@ class Cluster:
                 for node, count in zip(each.nodes, each.counts, strict=True):
                     where[node] = where.get(node, 0) + count * ask
         run.spell = spells.begin(run.row, at, held, tuple(where.items()))
+        self.held += held
 
     def _close_spell(self, run: Run, at: int) -> None:
         if run.spell >= 0:
             self.record.spells.end(run.spell, at)
+            self.held -= self.record.spells.devices[run.spell]
             run.spell = -1
 
 

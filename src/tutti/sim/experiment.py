@@ -14,6 +14,8 @@ from tutti.engine.policy import Policy
 from tutti.errors import Misused
 
 from . import bounds as limits
+from .agenda import Rank
+from .backend import News
 from .cluster import devices, plain, read_cluster, widest_node
 from .faults import Fault, put_on, read_faults
 from .intake import Cut, Estimates, EstimateSource, Tasks
@@ -26,6 +28,7 @@ from .traces.log import Bad, Log, Row
 
 DEFAULT_EACH = 8
 DEFAULT_LOAD = 0.8
+SAMPLES = 240
 Told = Callable[[str, int, int], None]
 """Told now and then: the policy, tasks that have ended, tasks in all."""
 
@@ -56,6 +59,11 @@ class Case(msgspec.Struct):
     habits: Habits
     keep_nodes: bool
 
+    @property
+    def node_sizes(self) -> list[int]:
+        """Devices of each node, in the order of their numbers."""
+        return [node.capacity.get(self.log.resource, 0) for node in self.cluster.nodes]
+
     def tasks(self, elastic: bool) -> Tasks:
         """The rows as tasks; where sizes never change, every job has the size it was tuned for."""
         each = widest_node(self.cluster, self.log.resource)
@@ -76,6 +84,8 @@ class Outcome(msgspec.Struct):
     report: Report
     interrupted: bool
     """Whether it was stopped before its end."""
+    samples: list[tuple[int, dict[str, int]]] = []
+    """The ledger's totals now and then, where a report was asked for."""
 
 
 def prepare(log: Log, options: Options) -> Case:
@@ -103,6 +113,9 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         workload, case.cluster, policy, resource, ledger=ledger, history=history, keep_nodes=case.keep_nodes
     )
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
+    samples: list[tuple[int, dict[str, int]]] = []
+    if case.keep_nodes:
+        _sample(simulation, ledger, samples, case)
     begun = time.perf_counter()
     interrupted = False
     try:
@@ -112,7 +125,21 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     took = time.perf_counter() - begun
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
     metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took)
-    return Outcome(policy, metrics, simulation.record, report, interrupted)
+    samples.append((report.at, report.total))
+    return Outcome(policy, metrics, simulation.record, report, interrupted, samples)
+
+
+def _sample(simulation: Simulation, ledger: Ledger, samples: list[tuple[int, dict[str, int]]], case: Case) -> None:
+    """Look at the ledger at even distances, for as long as there are jobs."""
+    step = max((case.log.rows[-1].at - case.log.rows[0].at) // SAMPLES, SECOND)
+
+    def look(at: int) -> News:
+        simulation.settle()
+        samples.append((at, ledger.report(simulation.driver.world, at).total))
+        simulation.agenda.add(at + step, Rank.NODES, look)
+        return []
+
+    simulation.agenda.add(case.log.rows[0].at, Rank.NODES, look)
 
 
 def _cluster(log: Log, options: Options) -> Listing:

@@ -29,16 +29,17 @@ LABELS = (
 
 def side_by_side(found: list[Metrics], best: Bounds | None) -> list[str]:
     """One column for each policy, one row for each figure."""
-    columns = [_column(metrics) for metrics in found]
+    columns = [column_of(metrics) for metrics in found]
     heads = [metrics.policy for metrics in found]
     if best is not None:
-        columns.append(_bound(best))
+        columns.append(bound_column(best))
         heads.append("bound")
     rows = [("", *heads), *((label, *(column[at] for column in columns)) for at, label in enumerate(LABELS))]
     return table(rows)
 
 
-def _column(metrics: Metrics) -> list[str]:
+def column_of(metrics: Metrics) -> list[str]:
+    """The figures of one policy, in the order of the labels."""
     wait, slow, flow = metrics.wait_s, metrics.slowdown, metrics.completion_s
     return [
         count(metrics.jobs) if not metrics.stuck else f"{count(metrics.jobs)} ({metrics.stuck} never end)",
@@ -56,7 +57,8 @@ def _column(metrics: Metrics) -> list[str]:
     ]
 
 
-def _bound(best: Bounds) -> list[str]:
+def bound_column(best: Bounds) -> list[str]:
+    """The bounds, in the order of the labels."""
     known = {
         "wait mean": time_s(best.avg_wait_s),
         "slowdown mean": factor(best.avg_bounded_slowdown),

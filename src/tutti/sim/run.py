@@ -13,7 +13,7 @@ from tutti.engine.policy import Policy
 from tutti.engine.world import World
 
 from .agenda import Agenda, Rank
-from .backend import Cluster, News, nobody
+from .backend import Cluster, News, devices, nobody
 from .predict import Predictor
 from .record import Record
 from .task import PLAIN, Task, Workload
@@ -42,7 +42,8 @@ class Simulation:
         keep_nodes: bool = False,
         tell: Tell = silent,
     ) -> None:
-        """`one_by_one` lets each happening be decided on alone, submissions before ends, as some studies do."""
+        """`one_by_one` lets each happening be decided on alone, submissions before ends, and nothing be decided at
+        other moments or for a job that cannot start as things are: as some studies do."""
         self.record = Record(keep_nodes)
         self.agenda = Agenda()
         world = World.load(listing, policy.order.half_life)
@@ -59,6 +60,7 @@ class Simulation:
         self._late: News = []
         self._fruitless = 0
         self._all_here = False
+        self._size = sum(node.capacity.get(resource, 0) for node in listing.nodes)
 
     def run(self, progress: Progress | None = None, until: int = NEVER) -> Record:
         """Go on until nothing more can happen, or until a moment in virtual time."""
@@ -71,7 +73,7 @@ class Simulation:
             if progress is not None and not steps % TELL_EVERY:
                 progress(len(self.record) - len(self.cluster.runs), self.size)
         if self.driver.ledger is not None:
-            self._settle()
+            self.settle()
         return self.record
 
     @property
@@ -87,15 +89,19 @@ class Simulation:
     def _next_moment(self) -> int:
         """The next happening, or the moment the driver wants to look again; nobody looks at a cluster without jobs."""
         at = self.agenda.next_at
-        if self.cluster.runs and self._fruitless < PATIENCE:
+        if self.cluster.runs and self._fruitless < PATIENCE and not self._one_by_one:
             at = min(at, max(self.driver.wake_at, self.now + 1))
         return at
 
     def _step(self, now: int) -> None:
-        events, self._late = self._late, []
-        if self._one_by_one and self.agenda.next_at <= now:
-            events += self.agenda.pop()(now)
+        if self._one_by_one:
+            found = list(self.agenda.pop()(now))
+            if all(self._is_hopeless(event) for event in found):
+                self._late += found
+                return
+            events, self._late = self._late + found, []
         else:
+            events, self._late = self._late, []
             while self.agenda.next_at <= now:
                 events += self.agenda.pop()(now)
         if not events and self.driver.wake_at > now:
@@ -107,6 +113,13 @@ class Simulation:
             for _, action in todo:
                 news += self.cluster.do(action, now)
             todo = self._tell(news, now)
+
+    def _is_hopeless(self, event: ev.AnyEvent) -> bool:
+        """A submission that there is no room for changes nothing until something else does."""
+        if type(event) is not ev.Submitted:
+            return False
+        width = devices(event.gang, self.cluster.resource)
+        return width > self._size - self.cluster.held
 
     def _tell(self, news: News, now: int) -> list[Keyed]:
         """Tell the driver at once what may matter; that a rigid gang runs it learns first thing at the next step."""
@@ -125,7 +138,8 @@ class Simulation:
         if self.driver.ledger is not None:
             self.driver.ledger.charge(self.driver.world, name, what, length, at)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Tell the driver what it was to learn at the next step, so that its books are up to date."""
         self.driver.step(self._late, self.now)
         self._late = []
 

@@ -177,6 +177,11 @@ def tasks_of(scene: Scene, arrange: Arrange = Arrange.PACK) -> Iterator[Task]:
             yield _task(entry, name, duration(entry.at) + number * duration(entry.every), arrange)
 
 
+def task_of(entry: GangEntry) -> Task:
+    """The one gang of an entry."""
+    return _task(entry, entry.name, duration(entry.at), Arrange.PACK)
+
+
 def _task(entry: GangEntry, name: str, at: int, arrange: Arrange) -> Task:
     runs = duration(entry.runs)
     most = max(entry.most, entry.workers)

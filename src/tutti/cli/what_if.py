@@ -1,0 +1,58 @@
+"""`tutti what-if`: what starts when, before and after a change of a recorded cluster."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tutti.sim.what_if import Answer
+
+
+@click.command(name="what-if")
+@click.argument("snapshot", type=click.Path(path_type=Path))
+@click.option("--add-nodes", multiple=True, metavar="NxG[:KIND]", help="More nodes: 8x8, or 8x8:h100.")
+@click.option("--remove", multiple=True, metavar="KEY=VALUE", help="Fewer nodes: node=n3, rack=b, kind=a100.")
+@click.option("--queue", multiple=True, metavar="QUEUE.FIELD=VALUE", help="Another weight, limit or guarantee.")
+@click.option("--submit", multiple=True, metavar="FILE", help="One more gang, from a TOML file.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
+def what_if(snapshot: Path, output: str, **changes: tuple[str, ...]) -> None:
+    """Say what would start when if the cluster were different."""
+    from tutti.sim.what_if import Changes, ask  # noqa: PLC0415 - numpy and the engine are not needed for --help
+
+    answer = ask(snapshot, Changes(**changes))
+    if output == "json":
+        click.echo(json.dumps(as_json(answer)))
+        return
+    for line in lines_of(answer):
+        click.echo(line)
+    click.echo(f"assumes: {answer.assumes}", err=True)
+    if answer.cut:
+        click.echo("cut short: the budget ended before every gang had started", err=True)
+
+
+def lines_of(answer: "Answer") -> list[str]:
+    """The starts as a table."""
+    from tutti.views.table import table  # noqa: PLC0415
+
+    if not answer.starts:
+        return ["nobody waits, before or after"]
+    rows = [("gang", "before", "after"), *((s.gang, _when(s.before), _when(s.after)) for s in answer.starts)]
+    return table(rows)
+
+
+def _when(start: int | None) -> str:
+    from tutti.views.table import time_s  # noqa: PLC0415
+
+    return "-" if start is None else "now" if start == 0 else f"in {time_s(start / 1e6)}"
+
+
+def as_json(answer: "Answer") -> dict[str, object]:
+    """The answer for machines."""
+    starts = [{"gang": s.gang, "before_s": _seconds(s.before), "after_s": _seconds(s.after)} for s in answer.starts]
+    return {"schema": "tutti/v1", "starts": starts, "assumes": answer.assumes, "cut": answer.cut}
+
+
+def _seconds(start: int | None) -> float | None:
+    return None if start is None else start / 1e6

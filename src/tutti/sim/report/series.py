@@ -1,0 +1,191 @@
+"""What the pictures show, as plain numbers: computed once, drawn as a page and as images."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tutti.engine.model import HOUR, SECOND
+from tutti.sim.record import Record
+
+Floats = NDArray[np.float64]
+POINTS = 600
+MOST_BARS = 3_000
+WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)
+
+
+class Curve(NamedTuple):
+    """A line: hours and values."""
+
+    x: Floats
+    y: Floats
+
+
+class Bar(NamedTuple):
+    """A job on a node for a while, in hours; where in the node's row it lies, and how much of it it takes."""
+
+    job: str
+    row: int
+    begun: float
+    ended: float
+    devices: int
+    at: float
+    height: float
+
+
+def used(record: Record, devices: int, end: int) -> Curve:
+    """Part of the devices that is held, over time."""
+    spells = record.spells
+    held = np.array(spells.devices, np.float64)
+    ends = np.array(spells.ended, np.int64)
+    ends = np.where(ends < 0, end, ends)
+    curve = _averaged(np.array(spells.begun, np.int64), ends, held, end)
+    return Curve(curve.x, curve.y / devices)
+
+
+def waiting(record: Record, end: int) -> Curve:
+    """Jobs that wait, over time."""
+    submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
+    left = np.where(started >= 0, started, np.where(ended >= 0, ended, end))
+    return _averaged(submitted, left, np.ones(len(submitted)), end)
+
+
+def _averaged(begun: NDArray[np.int64], ended: NDArray[np.int64], amount: Floats, end: int) -> Curve:
+    """The sum of amounts between their begin and end, averaged over equal stretches of time."""
+    edges = np.linspace(0, max(end, 1), POINTS + 1)
+    area = np.zeros(POINTS + 1)
+    for at, sign in ((begun, 1.0), (ended, -1.0)):
+        order = np.argsort(at)
+        moments, total = at[order].astype(np.float64), np.cumsum(amount[order])
+        weighted = np.cumsum(amount[order] * moments)
+        index = np.searchsorted(moments, edges, "right")
+        sums = np.concatenate([[0.0], total])[index]
+        firsts = np.concatenate([[0.0], weighted])[index]
+        area += sign * (sums * edges - firsts)
+    width = edges[1] - edges[0]
+    return Curve((edges[:-1] + width / 2) / HOUR, np.maximum(np.diff(area) / width, 0.0))
+
+
+def completion(record: Record) -> Curve:
+    """Which part of the jobs is done within so many hours of being submitted."""
+    ended, submitted = record.column("ended"), record.column("submitted")
+    flow = np.sort((ended - submitted)[ended >= 0]) / HOUR
+    if not len(flow):
+        return Curve(np.zeros(1), np.zeros(1))
+    at = np.unique(np.linspace(0, len(flow) - 1, POINTS).round().astype(int))
+    return Curve(np.maximum(flow[at], 1e-3), (at + 1) / len(flow))
+
+
+class ByWidth(NamedTuple):
+    """Mean wait in hours for each group of widths that has any jobs."""
+
+    labels: list[str]
+    hours: list[float]
+    jobs: list[int]
+
+
+def waits_by_width(record: Record) -> ByWidth:
+    """How long jobs wait, by how wide they are."""
+    started, submitted, width = (record.column(name) for name in ("started", "submitted", "width"))
+    wait = (started - submitted) / HOUR
+    found = ByWidth([], [], [])
+    for low, high in zip((0, *WIDTHS), WIDTHS, strict=False):
+        chosen = (width > low) & (width <= high) & (started >= 0)
+        if chosen.any():
+            found.labels.append(_width_label(low + 1, high))
+            found.hours.append(float(wait[chosen].mean()))
+            found.jobs.append(int(chosen.sum()))
+    return found
+
+
+def _width_label(low: int, high: int) -> str:
+    return f">{low - 1}" if high == WIDTHS[-1] else str(low) if low == high else f"{low}-{high}"
+
+
+class Promises(NamedTuple):
+    """How far ahead a start was promised, and how much later it came, in hours."""
+
+    ahead: Floats
+    late: Floats
+
+
+def promises(record: Record) -> Promises:
+    """The first promise of every job that got one and started."""
+    promised, told, started = (record.column(name) for name in ("promised", "told", "started"))
+    known = (promised >= 0) & (started >= 0)
+    return Promises((promised - told)[known] / HOUR, (started - promised)[known] / HOUR)
+
+
+def window(record: Record, end: int) -> tuple[float, float]:
+    """The stretch of time around the longest queue whose bars can still be drawn, in hours."""
+    spells = record.spells
+    count = len(spells.task)
+    if count <= MOST_BARS:
+        return 0.0, end / HOUR
+    queue = waiting(record, end)
+    peak = float(queue.x[int(queue.y.argmax())])
+    begun = np.sort(np.array(spells.begun, np.float64)) / HOUR
+    middle = int(np.searchsorted(begun, peak))
+    low = max(middle - MOST_BARS // 4, 0)
+    return float(begun[low]), float(begun[min(low + MOST_BARS // 2, count - 1)])
+
+
+def gantt(record: Record, end: int, sizes: list[int]) -> list[Bar]:
+    """Who sat where in the window, on nodes of these sizes: a node's row is divided among its devices."""
+    low, high = window(record, end)
+    free = [[0.0] * size for size in sizes]
+    spells, found = record.spells, list[Bar]()
+    for at, where in enumerate(spells.where or []):
+        begun = spells.begun[at] / HOUR
+        ended = (spells.ended[at] if spells.ended[at] >= 0 else end) / HOUR
+        shown = (max(begun, low), min(ended, high)) if ended >= low and begun <= high else None
+        for node, held in where:
+            runs = _lanes(free[node], begun, ended, held)
+            if shown is not None:
+                found += [_bar(record, spells.task[at], shown, held, node, run, len(free[node])) for run in runs]
+    return found
+
+
+def _bar(
+    record: Record, row: int, shown: tuple[float, float], held: int, node: int, run: tuple[int, int], size: int
+) -> Bar:
+    height = run[1] / size
+    return Bar(record.names[row], row, *shown, held, node + run[0] / size + height / 2, height)
+
+
+def _lanes(free: list[float], begun: float, ended: float, held: int) -> list[tuple[int, int]]:
+    """Take devices that are free, and say which: first and count of each run of neighbours."""
+    taken = [lane for lane, since in enumerate(free) if since <= begun][:held]
+    runs: list[tuple[int, int]] = []
+    for lane in taken:
+        free[lane] = ended
+        if runs and sum(runs[-1]) == lane:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((lane, 1))
+    return runs
+
+
+class Areas(NamedTuple):
+    """What device time was spent on, as parts of all devices, over time."""
+
+    hours: Floats
+    parts: dict[str, Floats]
+
+
+def areas(samples: list[tuple[int, dict[str, int]]], devices: int) -> Areas:
+    """The ledger between samples, as rates."""
+    kinds = sorted({what for _, total in samples for what, amount in total.items() if amount})
+    at = np.array([moment for moment, _ in samples], np.float64)
+    span = np.maximum(np.diff(at), 1.0)
+    parts = {
+        what: np.maximum(np.diff(np.array([total.get(what, 0) for _, total in samples], np.float64)), 0.0)
+        / (span * devices)
+        for what in kinds
+    }
+    return Areas((at[1:] / HOUR) if len(at) > 1 else np.zeros(0), parts)
+
+
+def seconds(value: int) -> float:
+    """Microseconds as seconds."""
+    return value / SECOND

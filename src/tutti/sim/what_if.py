@@ -1,0 +1,124 @@
+"""What starts when, before and after a change: the same futures on a view as it is and as it would be."""
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from tutti.engine.edit import AnyEdit, RemoveNodes, SetQueue, Submit, edited, nodes_like
+from tutti.engine.forecast import roll
+from tutti.engine.model import DAY, Data, Gang
+from tutti.engine.policy import Policy
+from tutti.engine.record import replay
+from tutti.engine.view import View
+from tutti.errors import Misused, NotFound
+
+from .scenes import GangEntry, task_of
+
+HORIZON = 30 * DAY
+
+
+class Changes(Data, frozen=True):
+    """What is asked on the command line."""
+
+    add_nodes: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    submit: tuple[str, ...] = ()
+
+
+class Start(Data, frozen=True):
+    """When a gang that waits would start, from now; None means not within the horizon, or not there at all."""
+
+    gang: str
+    before: int | None
+    after: int | None
+
+
+class Answer(Data, frozen=True):
+    """The starts of every gang that waits, and what the answer rests on."""
+
+    starts: tuple[Start, ...]
+    assumes: str
+    cut: bool
+
+
+def ask(path: Path, changes: Changes) -> Answer:
+    """Answer for a recorded snapshot."""
+    try:
+        view, now, policy = replay(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFound(f"there is no snapshot {path}") from None
+    return compare(view, now, policy, edits_of(view, changes, now))
+
+
+def compare(view: View, now: int, policy: Policy, edits: list[AnyEdit]) -> Answer:
+    """Roll both views forward and put the starts beside each other."""
+    changed = edited(view, edits)
+    before = roll(view, now, {}, now + HORIZON, policy)
+    after = roll(changed, now, {}, now + HORIZON, policy)
+    names = [changed.held(slot).gang.name for slot in changed.queued]
+    names += [name for slot in view.queued if (name := view.held(slot).gang.name) not in names]
+    starts = [Start(name, _from(before.at.get(name), now), _from(after.at.get(name), now)) for name in names]
+    return Answer(
+        tuple(starts),
+        "running gangs end by the middle of their estimates, and nothing else is submitted",
+        before.cut or after.cut,
+    )
+
+
+def _from(at: int | None, now: int) -> int | None:
+    return None if at is None else max(at - now, 0)
+
+
+def edits_of(view: View, changes: Changes, now: int) -> list[AnyEdit]:
+    """The changes as edits of the view; raises an error that says which one cannot be read."""
+    return [
+        *(nodes_like(view, spec) for spec in changes.add_nodes),
+        *(_removal(spec) for spec in changes.remove),
+        *(_queue_change(spec) for spec in changes.queue),
+        *(Submit(msgspec.structs.replace(read_gang(Path(spec)), submitted=now)) for spec in changes.submit),
+    ]
+
+
+def _removal(spec: str) -> RemoveNodes:
+    """'node=n3', 'rack=b' or any other level with a domain, or a tag of the nodes."""
+    key, found, value = spec.partition("=")
+    if not found or not value:
+        raise Misused(f"cannot read {spec!r} as nodes to remove", hint="node=n3, rack=b, or a tag such as kind=a100")
+    if key == "node":
+        return RemoveNodes(names=(value,))
+    return RemoveNodes(tag=spec, domain="" if key == "kind" else value)
+
+
+def _queue_change(spec: str) -> SetQueue:
+    """'research.weight=2': a queue, one of its fields, the new value."""
+    where, found, value = spec.partition("=")
+    queue, dot, field = where.rpartition(".")
+    if not found or not dot:
+        raise Misused(f"cannot read {spec!r} as a change of a queue", hint="research.weight=2")
+    fields: dict[str, int | bool | str | dict[str, int]] = {field: _value(field, value)}
+    return SetQueue(queue, fields)
+
+
+def _value(field: str, text: str) -> int | bool | str | dict[str, int]:
+    """Numbers as numbers, yes and no as such; amounts are written 'gpu:8'."""
+    if field in {"guarantee", "limit", "user_limit"}:
+        name, _, amount = text.rpartition(":")
+        if not amount.isdigit():
+            raise Misused(f"{text!r} is no amount", hint="gpu:8")
+        return {name or "gpu": int(amount)}
+    if text in {"true", "false"}:
+        return text == "true"
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def read_gang(path: Path) -> Gang:
+    """A gang from a small TOML file: name, workers, gpus, runs, and what else a scene may say of a gang."""
+    try:
+        entry = msgspec.convert(tomllib.loads(path.read_text()), GangEntry)
+        return task_of(entry).gang
+    except FileNotFoundError:
+        raise NotFound(f"there is no job file {path}") from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as problem:
+        raise Misused(f"{path.name} is not a job: {problem}", hint='name = "new", workers = 8, runs = "2h"') from None
