@@ -7,7 +7,8 @@ import pytest
 from tutti.engine.model import DAY, HOUR, NEVER, State
 from tutti.errors import Misused
 from tutti.sim.experiment import offered_load
-from tutti.sim.generate import Drawn, Load, intensity, read_load
+from tutti.sim.generate import Drawn, Load, intensity
+from tutti.sim.traces.read import read_trace
 
 
 def test_the_same_seed_draws_the_same_jobs():
@@ -52,7 +53,14 @@ def test_a_file_that_asks_for_nonsense_is_refused(tmp_path):
     path = tmp_path / "load.toml"
     path.write_text("[generate]\nload = -1.0\n")
     with pytest.raises(Misused, match="sensible"):
-        read_load(path)
+        read_trace(path)
     path.write_text("[generate]\nstile = 'gpu'\n")
     with pytest.raises(Misused, match="stile"):
-        read_load(path)
+        read_trace(path)
+
+
+def test_a_file_that_says_what_to_generate_is_a_trace(tmp_path):
+    path = tmp_path / "load.toml"
+    path.write_text("[generate]\njobs = 50\ndevices = 64\n")
+    log = read_trace(path)
+    assert (log.kind, len(log.rows), log.machine.nodes, log.machine.each) == ("generated", 50, 8, 8)

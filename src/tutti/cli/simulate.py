@@ -48,9 +48,11 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
 
 
 def is_scene(what: str) -> bool:
-    """Whether a word means a scene rather than a trace: a bare name, or a scene file."""
+    """Whether a word means a scene rather than a trace: a bare name that is no file, or a scene file."""
     path = Path(what)
-    return (path.suffix in {"", ".toml"} and not path.exists() and path.parent == Path()) or path.suffix == ".toml"
+    if path.suffix == ".toml" and path.is_file():
+        return "[generate]" not in path.read_text(errors="replace")
+    return path.suffix in {"", ".toml"} and path.parent == Path() and not path.exists()
 
 
 def list_scenes(output: str) -> None:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from tutti.engine.model import DAY, HOUR, NEVER, SECOND, Data, Estimate, Gang, Source, State
+from tutti.engine.model import DAY, HOUR, NEVER, SECOND, Data, Gang, State
 from tutti.errors import Misused
 
-from .intake import Cut
+from .intake import Cut, Estimates
 from .task import PLAIN, Habits, Task
-from .traces.log import Log, Machine, Row
+from .traces.log import Line, Log, Machine, Row
 
 GPU_WIDTHS = {1: 820, 2: 60, 4: 50, 8: 45, 16: 14, 32: 7, 64: 3, 128: 1}
 """Jobs in a thousand by width, after Microsoft's Philly cluster."""
@@ -65,18 +65,19 @@ class Drawn:
 
     def __iter__(self) -> Iterator[Task]:
         """Each of them, as a task."""
-        for row, patience in self.rows():
+        estimates = Estimates()
+        for row in self.rows():
             gang = Gang(
                 row.name,
                 self.cut.roles(row.width),
                 user=row.user,
                 submitted=row.at,
-                estimate=Estimate(limit=row.limit, source=Source.DECLARED) if row.limit else Estimate(),
+                estimate=estimates.of(row),
             )
-            yield Task(gang, row.run, self.habits, row.outcome, patience)
+            yield Task(gang, row.run, self.habits, row.outcome, row.patience)
 
-    def rows(self) -> Iterator[tuple[Row, int]]:
-        """Rows in the order of submission, each with how long its owner is patient."""
+    def rows(self) -> Iterator[Row]:
+        """Rows in the order of submission."""
         draws = random.Random(self.load.seed)
         gap = self._mean_gap()
         at, digits = 8 * HOUR, len(str(self.load.jobs))
@@ -86,9 +87,8 @@ class Drawn:
 
     def log(self) -> Log:
         """The whole workload as a log."""
-        rows = [row for row, _ in self.rows()]
         nodes = -(-self.load.devices // self.load.each)
-        return Log("generated", f"generated, seed {self.load.seed}", rows, "gpu", Machine(nodes, self.load.each))
+        return Log("generated", f"seed {self.load.seed}", list(self.rows()), "gpu", Machine(nodes, self.load.each))
 
     def _mean_gap(self) -> float:
         """Time between arrivals that makes the offered load come out, measured on a sample of its own."""
@@ -121,14 +121,14 @@ class Drawn:
         mean, spread = draws.choices(((5.0, 1.2), (8.0, 1.0), (10.2, 0.8)), shares)[0]
         return round(min(max(draws.lognormvariate(mean, spread), 1.0), 7 * DAY / SECOND)) * SECOND
 
-    def _row(self, draws: random.Random, number: int, at: int, digits: int) -> tuple[Row, int]:
+    def _row(self, draws: random.Random, number: int, at: int, digits: int) -> Row:
         width = self._width(draws)
         run = self._run(draws, width)
         limit = request(draws, run) if draws.random() < self.load.requested else 0
         user = f"u{int(self.load.users * draws.random() ** 2)}"
         outcome = State.FAILED if draws.random() < self.load.failed else State.FINISHED
         patience = round(draws.expovariate(1 / (6 * HOUR))) if draws.random() < self.load.cancelled else NEVER
-        return Row(f"{number:0{digits}d}", at, run, width, limit, user, outcome=outcome), patience
+        return Row(f"{number:0{digits}d}", at, run, width, limit, user, outcome=outcome, patience=patience)
 
 
 def intensity(at: int) -> float:
@@ -145,13 +145,18 @@ def request(draws: random.Random, run: int) -> int:
     return round((fitting[0] if fitting else math.ceil(wanted_min / 1440) * 1440) * 60) * SECOND
 
 
-def read_load(path: Path) -> Load:
-    """A load from a TOML file with a table [generate]."""
+def looks_like(first: list[str]) -> bool:
+    """Whether these are the first lines of a file that says what to generate."""
+    return any(line.strip() == "[generate]" for line in first)
+
+
+def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = None) -> Log:  # noqa: ARG001
+    """The load that a file describes."""
     try:
-        load = msgspec.convert(tomllib.loads(path.read_text())["generate"], Load)
+        load = msgspec.convert(tomllib.loads("\n".join(text for _, text in lines))["generate"], Load)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, KeyError) as problem:
-        raise Misused(f"{path.name} is not a load to generate: {problem}", hint="docs/reference/simulate.md") from None
-    return checked(load, path.name)
+        raise Misused(f"{source} is not a load to generate: {problem}", hint="docs/reference/simulate.md") from None
+    return Drawn(checked(load, source)).log()
 
 
 def checked(load: Load, where: str) -> Load:

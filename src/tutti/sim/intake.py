@@ -132,7 +132,7 @@ class Tasks:
             resizing=Resizing.LIVE if grows else Resizing.NONE,
             speed=(row.speed or Speed()) if grows else Speed(),
         )
-        return Task(gang, row.run, self.habits, row.outcome)
+        return Task(gang, row.run, self.habits, row.outcome, row.patience)
 
 
 def fits(row: Row, devices: int) -> bool:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tutti.engine.model import Data, Speed, State
+from tutti.engine.model import NEVER, Data, Speed, State
 from tutti.errors import Misused
 
 
@@ -28,6 +28,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """How much faster it is when it has more; None where the trace does not say."""
     most: int = 0
     """The widest it can use; 0 means its width."""
+    patience: int = NEVER
+    """Its owner gives up so long after submission."""
 
 
 class Bad(Data, frozen=True):

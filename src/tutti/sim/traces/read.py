@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tutti.errors import Misused, NotFound
+from tutti.sim import generate
 
 from . import swf, tabbed, table
 from .log import Line, Log
@@ -24,7 +25,7 @@ class Format(Protocol):
 LOOK = 60
 """Lines a format is recognised by."""
 GZIP = b"\x1f\x8b"
-FORMATS: tuple[Format, ...] = (swf, table, tabbed)
+FORMATS: tuple[Format, ...] = (swf, table, tabbed, generate)
 
 
 def read_trace(path: Path, skip_bad: bool = False) -> Log:
