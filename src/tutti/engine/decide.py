@@ -12,7 +12,15 @@ from .plan import Plan, Resume, Start
 from .policy import Policy, Term
 from .reclaim import has_rights, reclaim
 from .repair import drain, mend
-from .reserve import hold_targets, keep_promises, list_promises, may_have_promise, promise, wait_for_eviction
+from .reserve import (
+    hold_targets,
+    keep_promises,
+    list_promises,
+    may_have_promise,
+    promise,
+    settle_seats,
+    wait_for_eviction,
+)
 from .resize import fill_loose, grow
 from .rotate import rotate
 from .together import seat_roles
@@ -35,6 +43,7 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
         list_promises(desk)
         place_in_turn(desk)
         keep_promises(desk)
+        settle_seats(desk)
     if view.watched:
         fill_loose(desk)
         grow(desk)

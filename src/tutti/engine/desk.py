@@ -64,6 +64,7 @@ class Desk:
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
         self.promised = 0
+        self.promised_anew: set[str] = set()
         self.steps = policy.effort.search_steps
         self.failed: dict[object, list[tuple[int, int]]] = {}
         """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""

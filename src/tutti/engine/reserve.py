@@ -1,7 +1,7 @@
 """When will it start? Promises: given, kept, made better, and broken only by a listed rule."""
 
 from .desk import Desk, Stay, wait
-from .model import NEVER, Job, Pledge, Promise, State, Token
+from .model import NEVER, Job, Pledge, Promise, Seats, State, Token
 from .place import Need, Outlook, Seating
 from .plan import Await, Reserve
 from .policy import ALL, Break
@@ -41,10 +41,45 @@ def keep_promises(desk: Desk, but: str = "") -> None:
         if pledge is not None and pledge.expires > desk.now:
             _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
-            sitting = sit_at(desk, job, max(promise.start, desk.now))
-            if sitting is not None:
-                sitting.take(desk)
+            _keep(desk, job, promise)
     desk.unkept = {} if mine is None else {but: mine}
+
+
+def _keep(desk: Desk, job: Job, promise: Promise) -> None:
+    """Hold a promised start on the seats it was given, or where they are gone on others."""
+    start = max(promise.start, desk.now)
+    if hold_if_free(desk, job, start, promise.seats):
+        return
+    sitting = sit_at(desk, job, start)
+    if sitting is not None:
+        sitting.take(desk)
+
+
+def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> bool:
+    """Take these very seats from a moment on for the gang's stay, if all of them are free."""
+    length = desk.length(job, seats)
+    end = NEVER if length >= NEVER else start + length
+    needs = desk.needs(job)
+    receipts: list[int] = []
+    for role, held in enumerate(seats):
+        need = needs[role][held.shape]
+        if held.nodes and not _are_free(desk, job, need, held, start, end):
+            for receipt in receipts:
+                desk.profile.give(receipt)
+            return False
+        if held.nodes:
+            seating = desk.seating(held)
+            receipts.append(desk.profile.take(start, end, seating.positions, seating.counts, need.ask))
+    desk.seated(job, start, end, seats, receipts)
+    return True
+
+
+def _are_free(desk: Desk, job: Job, need: Need, held: Seats, start: int, end: int) -> bool:
+    profile = desk.profile
+    first, last = profile.slots(start, end)
+    seating = desk.seating(held)
+    fits = profile.members(first, last, need.ask, allowed(desk, job, need, start, end))
+    return bool((fits[profile.columns_of(seating.positions)] >= seating.counts).all())
 
 
 def _standing(desk: Desk) -> list[Job]:
@@ -125,6 +160,17 @@ def promise(desk: Desk, job: Job) -> bool:
             Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
         )
     return True
+
+
+def settle_seats(desk: Desk) -> None:
+    """Where several gangs are promised a start, each is told of seats that were chosen anew, so that all still fit."""
+    for name, (start, end, job, seats, _) in list(desk.stays.items()):
+        old = job.life.promise
+        if old is None or job.life.pledge is not None or name in desk.started or name in desk.promised_anew:
+            continue
+        if start == old.start and seats != old.seats and desk.promised > 1:
+            renewed = Promise(start, end, seats, old.given, old.broken)
+            desk.act(Reserve(name, desk.view.number, promise=renewed))
 
 
 def _is_kept(desk: Desk, old: Promise, sitting: Sitting) -> bool:
