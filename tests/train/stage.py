@@ -123,6 +123,13 @@ class Run:
     def signal(self, number=signal.SIGTERM):
         os.kill(self.pid, number)
 
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_store(self):
+        """End the process that groups meet at."""
+        self.kill(self.events("store")[-1]["pid"])
+
     def results(self):
         return [torch.load(path) for path in sorted(self.out.glob("*.pt"))]
 
@@ -139,25 +146,35 @@ class Run:
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.home, ignore_errors=True)
 
-    def is_ours(self, pid):
-        try:
-            return f"TUTTI_TRAIN_HOME={self.home}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            return False
-
     def leftovers(self):
         """Processes, segments, sockets and files of the run that should not be there any more."""
         return [*self.processes(), *(str(path) for path in self.home.rglob("*"))]
 
     def processes(self):
-        """Every process whose environment names this run's folder."""
-        return [
-            int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and self.is_ours(entry.name)
-        ]
+        """Every process that came from this run: what is still below its launcher, and what was orphaned by it."""
+        return [pid for pid in descendants(self.theatre.process.pid) if pid != self.pid or self.is_running()]
+
+
+def descendants(pid):
+    """Processes below one, without those that have ended; the theatre adopts orphans, so none is missed."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            words = stat_of(int(entry.name))
+            if words and words[0] not in ("Z", "X"):
+                parents[int(entry.name)] = int(words[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    for child in found:
+        found += [grandchild for grandchild, parent in parents.items() if parent == child]
+    return found
+
+
+def stat_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def state_of(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
+    return (stat_of(pid) or [""])[0]

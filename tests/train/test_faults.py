@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from tests.train.support import claim
+
 pytestmark = pytest.mark.slow
 
 WRAPS = ["plain", "ddp"]
@@ -83,6 +85,7 @@ def test_a_fault_changes_nothing_that_is_trained(launch, calm, wrap, numerics, f
     counts = run.counts()
     assert {name: counts[name] for name in events} == events, run.said()
     assert run.leftovers() == []
+    claim(wrap, "L2")
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "partition"])
@@ -94,6 +97,7 @@ def test_a_sharded_model_goes_on_with_other_shards(launch, calm, fault):
     check_weights(same_on_all(run), calm("fsdp", "fast"), "fast")
     assert run.counts()["lost"] == (fault != "partition")
     assert run.leftovers() == []
+    claim("fsdp", "L3")
 
 
 def test_every_rank_may_be_lost_at_any_step_and_is_replaced(launch, calm):

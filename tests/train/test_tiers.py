@@ -9,6 +9,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from tests.train.stage import SOURCE
+from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train import persist, plain
 from tutti.train.agent.exits import Exit
@@ -165,3 +166,4 @@ def test_a_run_goes_on_from_the_durable_folder_when_memory_is_gone(launch, tmp_p
     assert (first["source"], first["step"]) == ("durable", kept)
     check_samples(again, epochs=2, samples=300)
     same_on_all(again)
+    claim(wrap, "L1")

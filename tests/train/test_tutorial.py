@@ -71,8 +71,8 @@ def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
         while not story.exists() or '"formed"' not in story.read_text():
             assert time.monotonic() < limit
             time.sleep(0.02)
-        pid = int(re.search(r'"member": "m2", "pid": (\d+)', story.read_text())[1])
-        os.kill(pid, signal.SIGKILL)
+        (pid,) = re.findall(r'"member": "m2", "pid": (\d+)', story.read_text())
+        os.kill(int(pid), signal.SIGKILL)
         out, err = process.communicate(timeout=120)
     finally:
         process.kill()

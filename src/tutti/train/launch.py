@@ -106,6 +106,8 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
             "adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name
         )
     hands = Hands(read_command(words), folder, folder.path.name)
+    address = hands.store()
+    story.tell("store", f"groups meet at {address}", pid=hands.store_watch().pid)
     agent = Agent(folder, Roster(rule, want, options.max_restarts, options.standby), hands, story)
     tier = None
     if options.durable:

@@ -9,7 +9,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tutti.train.agent import lines, roster
@@ -283,7 +283,7 @@ class Agent:
                 self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
 
     def _announce(self, order: roster.Announce) -> None:
-        following = order.generation
+        following = replace(order.generation, store=self.hands.store())
         before = set(self.roster.generation.members)
         self.journal.advance(self.roster.generation.number, following)
         self.roster.announced(following)

@@ -33,6 +33,7 @@ class Member:
     formed: int = 0
     stuck_in: int = 0
     code: int | None = None
+    attempt: int = 0
 
     @property
     def is_here(self) -> bool:
@@ -91,11 +92,15 @@ class Roster:
     fruitless: int = 0
     holes: int = 0
     is_ending: bool = False
+    attempt: int = 0
 
     # facts
 
     def started(self, name: str) -> None:
-        self.members[name] = Member(name)
+        """A member's process was started; the first after everyone was gone begins another attempt."""
+        if not any(member.is_here for member in self.members.values()):
+            self.attempt += 1
+        self.members[name] = Member(name, attempt=self.attempt)
 
     def joined(self, name: str) -> bool:
         """A member said hello; True when it waits for the first generation, False when it stands by a running one."""
@@ -206,7 +211,8 @@ class Roster:
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
         never_joined = all(member.stage is Stage.STARTING for member in here)
-        failed = any(not member.is_here and member.code != Exit.FINISHED for member in self.members.values())
+        tried = [member for member in self.members.values() if member.attempt == self.attempt]
+        failed = any(not member.is_here and member.code != Exit.FINISHED for member in tried)
         return (
             self.generation.number == 0
             and never_joined

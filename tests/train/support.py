@@ -1,0 +1,36 @@
+"""The support table: what a test that passed has shown, and *untested* for all the rest.
+
+`TUTTI_SUPPORT=log make test` lets the tests write down what they showed; `python -m tests.train.support log` prints the
+table of docs/reference/train-support.md from it.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+FRAMEWORKS = ("never joins", "plain loop", "DDP", "FSDP2", "HF Trainer", "Lightning")
+BACKENDS = ("gloo, CPU", "NCCL, CUDA")
+LEVELS = ("L0", "L1", "L2", "L3", "L4")
+NAMES = {"unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2"}
+
+
+def claim(framework, level, backend="gloo, CPU"):
+    """Called by a test as its last line: everything before it held."""
+    row = f"{NAMES[framework]}|{backend}|{level}"
+    if os.environ.get("TUTTI_SUPPORT"):
+        with Path(os.environ["TUTTI_SUPPORT"]).open("a") as log:
+            log.write(row + "\n")
+
+
+def table(shown):
+    """Markdown, one row per framework and backend."""
+    lines = ["| framework | backend | " + " | ".join(LEVELS) + " |", "|---|---|" + "---|" * len(LEVELS)]
+    for framework in FRAMEWORKS:
+        for backend in BACKENDS:
+            cells = ["tested" if f"{framework}|{backend}|{level}" in shown else "untested" for level in LEVELS]
+            lines.append(f"| {framework} | {backend} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(set(Path(sys.argv[1]).read_text().splitlines())))

@@ -1,0 +1,58 @@
+"""Scripts that never join: run as torchrun would run them, started again together when one is lost."""
+
+import pytest
+import torch
+
+from tests.train.support import claim
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_script_for_torchrun_runs_unchanged_and_is_restarted_whole(launch):
+    run = launch("--nproc_per_node", 3, "--standalone", "--max_restarts", 4, script="unaware.py")
+    assert run.finish() == 0, run.said()
+    results = [torch.load(path) for path in sorted(run.out.glob("rank*.pt"))]
+    assert [result["world"] for result in results] == [3.0, 3.0, 3.0]
+    assert results[0]["begin"] >= 4
+    assert run.counts()["started"] == 6
+    assert run.leftovers() == []
+    claim("unaware", "L0")
+
+
+def test_a_loop_that_always_fails_is_not_restarted_for_ever(launch):
+    run = launch(
+        "--workers", 2, "--max-restarts", 9, loop={"faults": {f"m{number}": {"2": "raise"} for number in range(20)}}
+    )
+    assert run.finish() == 1
+    assert "two members crashed after step 2" in run.said()
+    assert run.leftovers() == []
+
+
+def test_below_the_least_the_members_wait_and_go_on_when_one_comes(launch):
+    loop = {"wrap": "ddp", "numerics": "ordered", "faults": {"m1": {"3": "kill"}}}
+    run = launch("--workers", 2, "--min", 2, "--max-restarts", 3, loop=loop)
+    assert run.finish() == 0, run.said()
+    assert run.counts()["parked"] == 1
+    assert [event["world"] for event in run.events("generation")] == [2, 2]
+    assert run.leftovers() == []
+
+
+def test_losing_everyone_at_once_goes_on_from_memory(launch):
+    faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
+    loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "samples": 240}
+    run = launch("--workers", 3, "--max-restarts", 5, "--snapshot-every", 1, loop=loop)
+    assert run.finish() == 0, run.said()
+    assert {result["ledger"]["1"][0][1] for result in run.results()} == {240}
+    assert run.leftovers() == []
+    claim("ddp", "L1")
+
+
+def test_the_store_may_be_lost(launch):
+    run = launch("--workers", 3, loop={"wrap": "ddp", "sleep": 0.02, "samples": 1200})
+    run.wait_step(10)
+    run.kill_store()
+    pids = run.pids()
+    run.kill(pids["m1"])
+    assert run.finish() == 0, run.said()
+    assert {tuple(result["ledger"]["1"][0]) for result in run.results()} == {(0, 1200)}
+    assert run.leftovers() == []
