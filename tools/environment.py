@@ -71,14 +71,19 @@ def requirements(project: dict[str, Any], layer: str) -> list[str]:
 
 
 def layer_folders(project: dict[str, Any], constraints: str, cache: Path) -> dict[str, Path]:
-    """Where each layer lives: the name changes whenever the layer, or one below it, would."""
+    """Where each layer lives: the name changes whenever what is in the layer would."""
     folders: dict[str, Path] = {}
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for name in ORDER:
-        below = [str(folder.name) for folder in folders.values()]
-        key = digest(requirements(project, name), pins(constraints), below, sysconfig.get_platform())
+        key = digest(requirements(project, name), pins(section(constraints, name)), sysconfig.get_platform())
         folders[name] = cache / f"deps-{name}-{python}-{key}"
     return folders
+
+
+def section(constraints: str, layer: str) -> str:
+    """The pins of one layer: from its heading to the next layer's. A new checker must not cost a new torch."""
+    base, heading, train = constraints.partition("# train:")
+    return train if layer == "train" and heading else base
 
 
 def pins(constraints: str) -> list[str]:

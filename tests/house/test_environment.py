@@ -37,16 +37,23 @@ def folders(project, constraints="numpy==1", cache=Path("cache")):
     return {name: folder.name for name, folder in environment.layer_folders(project, constraints, cache).items()}
 
 
-def test_a_changed_pin_makes_new_layers_and_a_comment_does_not(project):
-    before = folders(project)
-    assert folders(project, "numpy==1  # fine\n\n") == before
-    assert all(new != before[name] for name, new in folders(project, "numpy==2").items())
+PINS = "numpy==1\n# train: torch\ntorch==2\n"
 
 
-def test_a_changed_base_also_renames_what_stands_on_it(project):
+def test_a_changed_pin_makes_a_new_layer_of_its_own_and_a_comment_does_not(project):
+    before = folders(project, PINS)
+    assert folders(project, PINS.replace("numpy==1", "numpy==1  # fine\n")) == before
+    for changed, layer in (("numpy==1", "base"), ("torch==2", "train")):
+        after = folders(project, PINS.replace(changed, f"{changed}.9"))
+        assert {name for name in after if after[name] != before[name]} == {layer}
+
+
+def test_a_changed_base_leaves_torch_alone(project):
     before = folders(project)
     project["project"]["dependencies"].append("aiohttp")
-    assert all(new != before[name] for name, new in folders(project).items())
+    after = folders(project)
+    assert after["base"] != before["base"]
+    assert after["train"] == before["train"]
 
 
 def test_a_changed_train_layer_leaves_the_base_alone(project):
