@@ -150,3 +150,23 @@ def test_a_scene_with_an_unknown_key_is_refused_by_name(tmp_path):
     with pytest.raises(Misused) as caught:
         read_scene(path)
     assert "colour" in str(caught.value)
+
+
+def test_rotation_both_progress_at_the_same_pace_for_the_price_of_the_switches():
+    variants = played("rotation")
+    rigid, balanced = variants["rigid"], variants["balanced"]
+    assert start(rigid, "bert") >= end(rigid, "anna")
+    assert start(balanced, "bert") == 30 * MINUTE
+    assert held(balanced, "anna") == [4] * 5
+    half = end(balanced, "anna") // 2
+    spells = balanced.record.spells
+    done = [
+        sum(
+            min(spells.ended[at], half) - min(spells.begun[at], half)
+            for at in range(len(spells.task))
+            if spells.task[at] == row(balanced, name)
+        )
+        for name in ("anna", "bert")
+    ]
+    assert abs(done[0] - done[1]) * 20 <= sum(done)
+    assert end(balanced, "bert") < end(rigid, "bert") + 8 * MINUTE
