@@ -58,6 +58,8 @@ class Case(msgspec.Struct):
     faults: list[Fault]
     habits: Habits
     keep_nodes: bool
+    checked: bool = False
+    """Whether the independent checker looks at every plan."""
 
     @property
     def node_sizes(self) -> list[int]:
@@ -110,7 +112,14 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     history = History(lambda _gang: "") if case.estimates.source is EstimateSource.HISTORY else None
     ledger = Ledger(resource, counting=Counting.RUN_TIME)
     simulation = Simulation(
-        workload, case.cluster, policy, resource, ledger=ledger, history=history, keep_nodes=case.keep_nodes
+        workload,
+        case.cluster,
+        policy,
+        resource,
+        ledger=ledger,
+        history=history,
+        keep_nodes=case.keep_nodes,
+        checked=case.checked,
     )
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
     samples: list[tuple[int, dict[str, int]]] = []

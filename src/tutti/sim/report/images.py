@@ -38,7 +38,7 @@ def write_images(case: Case, found: list[Outcome], folder: Path) -> list[Path]:
     written = []
     for name, (title, draw) in PICTURES.items():
         path = folder / f"{name}.png"
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(rc=STYLE):  # type: ignore[arg-type]  # its keys are typed one by one
             figure = Figure(figsize=SIZE, layout="constrained")
             axes = figure.add_subplot()
             draw(axes, case, found)
