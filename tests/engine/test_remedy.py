@@ -12,6 +12,7 @@ from tutti.engine.model import (
     Cap,
     Domain,
     Near,
+    NodeState,
     Queue,
     Segment,
     Shape,
@@ -21,8 +22,8 @@ from tutti.engine.model import (
 )
 from tutti.engine.plan import Resume, Start
 from tutti.engine.policy import Order, Policy, Reclaim, Reservation
-from tutti.engine.remedy import Who, remedies
-from tutti.engine.trial import after
+from tutti.engine.remedy import remedies
+from tutti.engine.trial import Who, after
 from tutti.errors import NotFound
 
 NOW = 100 * SECOND
@@ -196,7 +197,7 @@ def test_nodes_that_would_have_to_come_back():
 def test_lemons_count_as_nodes_that_may_come_back():
     world = submit(drawn("8"), gang("g", 1, gpu=8))
     for at in (97, 98, 99):
-        world.apply(ev.NodeTurned(at * SECOND, "n0", world.nodes[0].state, fault=True))
+        world.apply(ev.NodeTurned(at * SECOND, "n0", NodeState.READY, fault=True))
     assert "n0 back" in shorts(world, "g")
 
 
@@ -249,13 +250,25 @@ def test_those_who_are_told_to_leave_have_left():
     assert shorts(world, "high", policy)[0] == "low makes room"
 
 
+def test_several_things_that_must_come_together():
+    world = submit(busy("8 8-8 8x", "n0"), gang("g", 3, gpu=8, min=3, run_s=10, rule=SizeRule(sizes=(3,))))
+    (only,) = found(world, "g")
+    assert only.short == "n1 and n2 back, and on-n0 ends"
+    assert only.who is Who.ADMIN
+
+
 # -- manners
 
 
 def test_no_more_decisions_than_the_budget(monkeypatch):
     world = submit(busy("8 8 8 8", "n0", "n1"), gang("wide", 4, gpu=8, run_s=10, within=""))
     ran = []
-    monkeypatch.setattr("tutti.engine.trial.decide", lambda *a: ran.append(1) or decide(*a))
+
+    def counted(*about):
+        ran.append(1)
+        return decide(*about)
+
+    monkeypatch.setattr("tutti.engine.trial.decide", counted)
     found(world, "wide", budget=3)
     assert len(ran) == 3
 

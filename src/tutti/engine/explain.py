@@ -29,7 +29,7 @@ FIT_TO_LOOK = frozenset(Token) - {Token.INVALID}
 
 
 class RoleRoom(Data, frozen=True):
-    """How many members of a role are needed at least, and how many could sit now, with the roles before it seated."""
+    """How many members of a role are needed at least, and how many could sit in its turn, with the roles before it."""
 
     role: str
     asked: int
@@ -181,7 +181,7 @@ def _of_waiting(desk: Desk, job: Job, reason: Reason, plan: Plan) -> Explanation
     line.update(desk.view, desk.now, desk.policy)
     position, in_line = line.place(slot)
     given = _promise(job, plan)
-    desk.unseat(job)
+    _back_to_its_turn(desk, job, line, position)
     ahead = _ahead(desk, job, line, position)
     seen = _Room(desk, job) if reason.token in FIT_TO_LOOK else None
     return Explanation(
@@ -212,6 +212,26 @@ def _of_waiting(desk: Desk, job: Job, reason: Reason, plan: Plan) -> Explanation
         wakes=reason.wakes,
         retry_at=reason.retry_at,
     )
+
+
+def _back_to_its_turn(desk: Desk, job: Job, line: Standing, position: int) -> None:
+    """Take back what the plan gave to the gang itself and, as far as that is known, to gangs whose turn came later.
+
+    What was promised before this plan stays promised, whoever it was promised to.
+    """
+    desk.profile.slots(desk.now, desk.now + 1)
+    given = list(desk.stays)
+    later = set(given[given.index(job.gang.name) :]) if job.gang.name in given else {job.gang.name}
+    entries = line.lines.get(_line_of(desk, job), [])[position:] if position else []
+    later |= {desk.view.held(cast("int", entry[-1])).gang.name for entry in entries}
+    for name in [name for name in given if name in later]:
+        other = desk.stays[name][2]
+        if name == job.gang.name or not (other.life.promise or other.life.pledge):
+            desk.unseat(other)
+
+
+def _line_of(desk: Desk, job: Job) -> str:
+    return job.gang.queue if desk.policy.order.fair_share else ""
 
 
 def _promise(job: Job, plan: Plan) -> Promise | None:
@@ -359,8 +379,7 @@ def _overlaps(desk: Desk, job: Job, other: str) -> bool:
 
 def _ahead(desk: Desk, job: Job, line: Standing, position: int) -> tuple[Ahead, ...]:
     """Gangs before this one in its line, in order."""
-    name = job.gang.queue if desk.policy.order.fair_share else ""
-    before = line.lines.get(name, [])[: max(position - 1, 0)][:MOST_LISTED]
+    before = line.lines.get(_line_of(desk, job), [])[: max(position - 1, 0)][:MOST_LISTED]
     jobs = [desk.view.held(cast("int", entry[-1])) for entry in before]
     return tuple(Ahead(other.gang.name, _members(other), _holds_up(desk, job, other)) for other in jobs)
 
@@ -433,7 +452,7 @@ def _quota(desk: Desk, job: Job) -> Quota | None:
 def branches(desk: Desk, job: Job) -> list[Branch]:
     """The gang's queue and those above it, with what the plan's own starts hold."""
     tree = Tree(desk.view, desk.now, desk.policy.order.half_life)
-    for name in sorted(desk.started):
+    for name in sorted(desk.started & desk.stays.keys()):
         _, _, other, seats, _ = desk.stays[name]
         tree.book(other.gang.queue, other.gang.user, *desk.amounts(other, seats), 1)
     leaf = tree.leaves.get(job.gang.queue)

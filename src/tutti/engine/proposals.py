@@ -11,9 +11,11 @@ from .estimate import leading_role
 from .explain import Explanation, branches
 from .model import HOUR, MINUTE, NEVER, SECOND, Gang, Job, Kind, Node, NodeState, Role, Shape, State, Token
 from .order import in_line
+from .place import Outlook
 from .plan import Await, Evict, Shrink
+from .profile import Profile
 from .ruled_out import fits_when_empty
-from .sizes import legal_sizes, role_rule
+from .sizes import largest_legal, legal_sizes, role_rule
 from .topology import POOL
 from .trial import Proposal, Step, Trial, Tried, Who
 
@@ -25,6 +27,21 @@ MOST_NAMED = 4
 PARTS = (2, 4, 8)
 
 Seek = Callable[[Trial, Sequence[Step], Tried, Explanation], Iterator[Proposal]]
+
+
+def shrinking(tried: Tried, found: Explanation) -> Iterator[Proposal]:
+    """What a gang that never fits has to be before anything else can help: small enough, or less choosy."""
+    if found.token is not Token.NEVER_FITS:
+        return
+    gang, best = tried.job.gang, tried.plan.answers[tried.gang].placeable
+    at = leading_role(gang)
+    size = largest_legal(role_rule(gang.roles[at]), 1, best)
+    if size:
+        yield Proposal(
+            (ChangeGang(gang.name, workers=size),), Who.OWNER, f"workers = {size}", f"run it with {size} members"
+        )
+    if gang.within or any(role.within for role in gang.roles):
+        yield Proposal((ChangeGang(gang.name, within=""),), Who.OWNER, 'within = "any"', "let it spread over any nodes")
 
 
 def opening(tried: Tried, found: Explanation) -> Iterator[Proposal]:
@@ -190,10 +207,13 @@ def _amounts(value: object) -> str:
 
 def seating(trial: Trial, before: Sequence[Step], tried: Tried, found: Explanation) -> Iterator[Proposal]:
     """What finds the gang room. Everything yielded here has been tried and starts it."""
-    for seek in _ways(found):
-        if trial.left <= 0:
+    helped = False
+    for seek in (*_ways(found), _together):
+        if trial.left <= 0 or (helped and seek is _together):
             return
-        yield from seek(trial, before, tried, found)
+        for proposal in seek(trial, before, tried, found):
+            helped = True
+            yield proposal
 
 
 def _ways(found: Explanation) -> tuple[Seek, ...]:
@@ -213,17 +233,26 @@ def _ways(found: Explanation) -> tuple[Seek, ...]:
     return (*first, *(seek for seek in (*rest, _endings) if seek not in first))
 
 
-def _fewer(trial: Trial, before: Sequence[Step], tried: Tried, found: Explanation) -> Iterator[Proposal]:
+def _fewer(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
     """The largest legal size that starts."""
     gang = tried.job.gang
     at = leading_role(gang)
     low = tried.desk.sizes(tried.job, at).low
-    room = found.roles[at].placeable if at < len(found.roles) else low
-    sizes = legal_sizes(role_rule(gang.roles[at]), 1, min(low - 1, room) if room < low else low - 1)
+    sizes = legal_sizes(role_rule(gang.roles[at]), 1, min(low - 1, _most(tried, at)))
     size = trial.largest(sizes, lambda size: (*before, ChangeGang(gang.name, workers=size)), tried.at)
     if size is not None:
         said = f"run it with {size} of its {low} {gang.roles[at].name}s"
         yield Proposal((ChangeGang(gang.name, workers=size),), Who.OWNER, f"workers = {size}", said)
+
+
+def _most(tried: Tried, role: int) -> int:
+    """The most members of a role that what is free now could hold if nobody else were given any of it."""
+    desk, view = tried.desk, tried.view
+    free = Profile(view, tried.at, desk.profile.percent, desk.usable)
+    masks = [
+        (need, desk.usable & view.topology.eligible(*need.key)[view.class_kind]) for need in desk.needs(tried.job)[role]
+    ]
+    return max((Outlook(free, need, 0, 1, mask).capacity() for need, mask in masks if not need.missing), default=0)
 
 
 def _wider(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
@@ -365,23 +394,45 @@ def _urgent(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) 
 def _given_back(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
     """The fewest nodes on which others would have to give back what they use."""
     nodes = [node for node in _suitable(tried) if node.foreign]
-    steps = [ev.NodeSeen(0, msgspec.structs.replace(node, foreign={}, foreign_marks=())) for node in nodes]
+    steps = [ev.NodeSeen(0, _ours(node)) for node in nodes]
     fewest = _fewest(trial, before, steps, tried.at)
     if fewest:
         names = _list([node.name for node in nodes[: len(fewest)]])
         yield Proposal(tuple(fewest), Who.ADMIN, f"{names} given back", f"have {names} given back by those who use it")
 
 
+def _ours(node: Node) -> Node:
+    return msgspec.structs.replace(node, foreign={}, foreign_marks=())
+
+
 def _returned(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
     """The fewest nodes that would have to come back."""
-    healthy = usable(tried.view, tried.at, trial.policy)
-    of_class = tried.view.class_of
-    index = tried.view.node_index
-    nodes = [node for node in _suitable(tried) if not healthy[of_class[index[node.name]]]]
+    nodes = _unwell(trial, tried)
     fewest = _fewest(trial, before, [_well(node) for node in nodes], tried.at)
     if fewest:
         names = _list([node.name for node in nodes[: len(fewest)]])
         yield Proposal(tuple(fewest), Who.ADMIN, f"{names} back", f"have {names} brought back")
+
+
+def _unwell(trial: Trial, tried: Tried) -> list[Node]:
+    view = tried.view
+    healthy = usable(view, tried.at, trial.policy)
+    return [node for node in _suitable(tried) if not healthy[view.class_of[view.node_index[node.name]]]]
+
+
+def _together(trial: Trial, before: Sequence[Step], tried: Tried, found: Explanation) -> Iterator[Proposal]:
+    """Where nothing helps alone: nodes come back, others give back what they use, and those who run end."""
+    unwell = {node.name: node for node in _unwell(trial, tried)}
+    nodes = [node for node in _suitable(tried) if node.foreign or node.name in unwell]
+    if not nodes or not _ways(found):
+        return
+    back = tuple(
+        ev.NodeSeen(0, msgspec.structs.replace(_ours(node), state=NodeState.READY, faults=())) for node in nodes
+    )
+    for ending in _endings(trial, (*before, *back), tried, found):
+        names = _list([node.name for node in nodes])
+        short, says = f"{names} back, and {ending.short}", f"have {names} brought or given back, and {ending.says}"
+        yield Proposal((*back, *ending.steps), Who.ADMIN, short, says, expected=ending.expected)
 
 
 def _well(node: Node) -> Step:
@@ -428,15 +479,13 @@ def _endings(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation)
 
 
 def _needed(trial: Trial, before: Sequence[Step], names: list[str], at: int) -> list[str]:
-    """The same without those whose end is not needed, as far as the budget goes; the last one is."""
-    kept = names
+    """The same without those whose end is not needed, as far as the budget goes."""
     if len(names) > 1 and trial.starts((*before, ev.Ended(0, names[-1])), at):
         return names[-1:]
-    for name in names[:-1]:
-        if trial.left <= 0 or len(names) == 2:
-            break
+    kept = names
+    for name in names:
         fewer = [other for other in kept if other != name]
-        if trial.starts((*before, *(ev.Ended(0, other) for other in fewer)), at):
+        if fewer and trial.starts((*before, *(ev.Ended(0, other) for other in fewer)), at):
             kept = fewer
     return kept
 

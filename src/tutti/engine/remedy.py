@@ -5,11 +5,13 @@ change of the cluster somebody can be asked for, or, where waiting is the answer
 """
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import TypeAlias
 
 from .explain import known
 from .model import NEVER, QUEUED, Data
 from .policy import Policy
-from .proposals import opening, seating
+from .proposals import opening, seating, shrinking
 from .trial import Proposal, Step, Trial, Who
 from .view import View
 
@@ -19,6 +21,9 @@ MOST = 5
 """Remedies that are returned."""
 DEEPEST = 3
 """Steps that may have to come before the one that makes it start: release it, then the queue opens, then ..."""
+
+
+Parts: TypeAlias = tuple[Proposal, ...]
 
 
 class Remedy(Data, frozen=True):
@@ -34,8 +39,8 @@ class Remedy(Data, frozen=True):
     """When the decision is made that starts it: now, or when a time has passed."""
     expected: int = NEVER
     """For what has to happen: when it is expected to have happened."""
-    strength: int = 0
-    """How many steps of different kinds it takes."""
+    strength: int = 1
+    """How many different things it takes."""
 
 
 def remedies(view: View, now: int, policy: Policy, gang: str, budget: int = BUDGET, most: int = MOST) -> list[Remedy]:
@@ -46,48 +51,58 @@ def remedies(view: View, now: int, policy: Policy, gang: str, budget: int = BUDG
     if known(view, gang).life.state not in QUEUED:
         return []
     trial = Trial(view, now, policy, gang, budget)
-    found: list[Remedy] = []
-    for remedy in _search(trial, None, 0):
-        found.append(remedy)
-        if len(found) >= most:
-            break
-    return sorted(found, key=lambda remedy: (_rank(remedy), remedy.strength))
+    found = [_joined(trial, parts) for parts in islice(_search(trial, ()), most)]
+    return sorted(found, key=lambda remedy: (list(Who).index(remedy.who), remedy.strength))
 
 
-def _rank(remedy: Remedy) -> int:
-    return list(Who).index(remedy.who)
-
-
-def _search(trial: Trial, before: Remedy | None, depth: int) -> Iterator[Remedy]:
-    """Remedies that begin with the steps before; what closes a gate is opened first, then room is looked for."""
-    steps, at = (before.steps, before.at) if before else ((), 0)
-    tried = trial.run(steps, at)
+def _search(trial: Trial, before: Parts) -> Iterator[Parts]:
+    """Proposals that start the gang, after those before: what opens a gate first, then what finds room."""
+    tried = trial.run(_steps(before), _at(before))
     if tried is None or tried.starts:
         return
     found = tried.explained()
-    for proposal in opening(tried, found):
-        remedy = joined(trial, before, proposal)
-        if trial.starts(remedy.steps, remedy.at):
-            yield remedy
-        elif depth < DEEPEST:
-            yield from _search(trial, remedy, depth + 1)
-    for proposal in seating(trial, steps, tried, found):
-        yield joined(trial, before, proposal)
+    yield from _opened(trial, before, opening(tried, found))
+    helped = False
+    for proposal in seating(trial, _steps(before), tried, found):
+        helped = True
+        yield _tidied(trial, (*before, proposal))
+    if not helped:
+        yield from _opened(trial, before, shrinking(tried, found))
 
 
-def joined(trial: Trial, before: Remedy | None, proposal: Proposal) -> Remedy:
-    """A proposal with what has to come before it."""
-    at = max(proposal.at, trial.now, before.at if before else 0)
-    if before is None:
-        return Remedy(proposal.steps, proposal.who, proposal.short, proposal.says, at, proposal.expected, 1)
-    who = max(before.who, proposal.who, key=list(Who).index)
-    expected = max((e for e in (before.expected, proposal.expected) if e < NEVER), default=NEVER)
+def _opened(trial: Trial, before: Parts, proposals: Iterator[Proposal]) -> Iterator[Parts]:
+    """Each of these, if it is enough; otherwise it and what else is needed."""
+    for proposal in proposals:
+        parts = (*before, proposal)
+        if trial.starts(_steps(parts), _at(parts)):
+            yield parts
+        elif len(parts) <= DEEPEST:
+            yield from _search(trial, parts)
+
+
+def _tidied(trial: Trial, parts: Parts) -> Parts:
+    """Without a size that a later one takes the place of, if the gang starts without it too."""
+    last = max((at for at, part in enumerate(parts) if part.resizes), default=0)
+    fewer = tuple(part for at, part in enumerate(parts) if at >= last or not part.resizes)
+    return fewer if fewer == parts or trial.starts(_steps(fewer), _at(fewer)) else parts
+
+
+def _steps(parts: Parts) -> tuple[Step, ...]:
+    return tuple(step for part in parts for step in part.steps)
+
+
+def _at(parts: Parts) -> int:
+    return max((part.at for part in parts), default=0)
+
+
+def _joined(trial: Trial, parts: Parts) -> Remedy:
+    known_ends = [part.expected for part in parts if part.who is Who.NOBODY]
     return Remedy(
-        (*before.steps, *proposal.steps),
-        who,
-        f"{before.short}, and {proposal.short}",
-        f"{before.says}, and {proposal.says}",
-        at,
-        expected,
-        before.strength + 1,
+        _steps(parts),
+        max((part.who for part in parts), key=list(Who).index),
+        ", and ".join(part.short for part in parts),
+        ", and ".join(part.says for part in parts),
+        max(_at(parts), trial.now),
+        max(known_ends, default=NEVER),
+        len(parts),
     )

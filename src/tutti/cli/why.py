@@ -1,0 +1,53 @@
+"""`tutti why`: why a gang waits, when it will start, and what would start it now."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from tutti.errors import Misused
+
+if TYPE_CHECKING:
+    from tutti.cli.recording import Recorded
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--view", "file", metavar="FILE", help="A recorded view; see `tutti replay`.")
+@click.option(
+    "--effort", type=click.IntRange(0, 10_000), default=60, metavar="N", help="Decisions to try remedies with."
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def why(name: str | None, file: str | None, effort: int, output: str) -> None:
+    """Say why a gang waits and what would start it; without a name, how many wait for what."""
+    from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
+
+    if file is None:
+        raise Misused("which view?", hint="tutti why NAME --view FILE")
+    recorded = read(file)
+    lines = summed(recorded, output) if name is None else explained(recorded, name, effort, output)
+    click.echo("\n".join(lines))
+
+
+def explained(recorded: "Recorded", name: str, effort: int, output: str) -> list[str]:
+    """Everything about one gang."""
+    from tutti.engine.explain import explain  # noqa: PLC0415
+    from tutti.engine.remedy import remedies  # noqa: PLC0415
+    from tutti.views.why import why_json, why_lines  # noqa: PLC0415
+
+    view, now, policy = recorded.view, recorded.now, recorded.policy
+    found = explain(view, now, policy, name)
+    helps = remedies(view, now, policy, name, effort)
+    return [json.dumps(why_json(found, helps))] if output == "json" else why_lines(found, helps)
+
+
+def summed(recorded: "Recorded", output: str) -> list[str]:
+    """How many wait for what."""
+    from tutti.engine.decide import decide  # noqa: PLC0415
+    from tutti.views.plan import reason_lines, waiting  # noqa: PLC0415
+
+    plan = decide(recorded.view, recorded.now, recorded.policy)
+    if output == "json":
+        rows = [{"reason": token, "gangs": names} for token, names in waiting(plan)]
+        return [json.dumps({"schema": "tutti/v1", "reasons": rows})]
+    return reason_lines(plan)
