@@ -13,7 +13,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "why": Entry("tutti.cli.why:why", "Say why a gang waits, when it will start, and what would start it now."),
+    "why": Entry("tutti.cli.why:why", "Say why a gang waits, and what would start it."),
     "replay": Entry("tutti.cli.replay:replay", "Make the decision about a recorded view again."),
     "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene or a trace through the engine in virtual time."),
     "what-if": Entry("tutti.cli.what_if:what_if", "Say what would start when if the cluster were different."),

@@ -11,7 +11,7 @@ from tutti.errors import Refused
 @click.argument("file")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the plan.")
 def replay(file: str, output: str) -> None:
-    """Make the decision about a recorded view again, and print the plan."""
+    """Make the decision about a recorded view again."""
     from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
     from tutti.engine.decide import decide  # noqa: PLC0415
     from tutti.engine.record import encode_plan  # noqa: PLC0415

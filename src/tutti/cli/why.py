@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
 def why(name: str | None, file: str | None, effort: int, output: str) -> None:
-    """Say why a gang waits and what would start it; without a name, how many wait for what."""
+    """Say why a gang waits, and what would start it.
+
+    Without a name: how many gangs wait for what.
+    """
     from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
 
     if file is None:
