@@ -113,7 +113,7 @@ def _expected(tried: Tried, name: str) -> int:
 
 def _members_come(_: Tried, job: Job) -> Iterator[Proposal]:
     missing = job.life.awaiting
-    said = f"wait until the {missing} missing members are there"
+    said = "wait until the " + (f"{missing} missing members are there" if missing > 1 else "missing member is there")
     yield Proposal((ev.MembersSeen(0, job.gang.name, 0),), Who.NOBODY, "all members are there", said)
 
 

@@ -275,6 +275,8 @@ def _either(remedies: Sequence[Remedy], who: Who) -> str:
 
 def closing(found: Explanation, remedies: Sequence[Remedy] = ()) -> str:
     """Whose move it is, in the last line."""
+    if found.token is Token.HELD:
+        return "nothing is wrong with the job; it waits to be released"
     if found.kind is Kind.CHANGE:
         return "it will not start as it is; change the job"
     if found.kind is Kind.ASK:
