@@ -277,11 +277,10 @@ class Outlook:
 
     def _nodes(self, columns: NDArray[np.intp], nodes: Ints, per: Ints) -> tuple[NDArray[np.intp], Ints]:
         """The first so many nodes of each column, with so many members on each."""
-        positions = [self.profile.nodes_in(int(c), int(n)) for c, n in zip(columns, nodes, strict=True) if n]
-        counts = [np.full(int(n), int(m), np.int64) for n, m in zip(nodes, per, strict=True) if n]
-        if not positions:
+        some = nodes > 0
+        if not some.any():
             return np.zeros(0, np.intp), np.zeros(0, np.int64)
-        return np.concatenate(positions), np.concatenate(counts)
+        return self.profile.nodes_of(columns[some], nodes[some]), np.repeat(per, nodes)
 
     def _spread(self, fits: Ints, size: int) -> Seating | None:
         """As even as the room allows: no node gets a second member while another could get its first."""

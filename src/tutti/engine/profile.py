@@ -12,16 +12,17 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import BLOCK, Blocks, Rows
 from .estimate import overrun_end
 from .model import MOST_MEMBERS, NEVER, State
+from .tally import Ask, Bools, Ints, Lane, Tally
 from .view import View
 
+__all__ = ["Ask", "Bools", "Ints", "Lane", "Profile", "expected"]
+
 T = TypeVar("T", bound=np.generic)
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Lane = NDArray[np.signedinteger]
-Ask = tuple[tuple[int, int], ...]
-"""What one member asks: (resource, amount) pairs, amounts above 0."""
+MOST_TALLIES = 24
+"""Kinds of requests whose room is kept count of; for any more it is found out each time."""
 
 
 class Profile:
@@ -42,16 +43,24 @@ class Profile:
         """Column of each node, in the order of the line; made when the first seats are taken."""
         self.lanes: list[Lane] = [row.reshape(1, -1) for row in view.class_free]
         self.units = [1] * len(self.lanes)
-        self.rows: NDArray[np.intp] = np.zeros(1, np.intp)
+        self.rows: Rows = np.zeros(1, np.intp)
         """Which physical row of the lanes holds each time slot."""
         self.has_future = False
-        self._tallies: dict[tuple[Ask, object], tuple[Ask, Bools, Ints]] = {}
         self.moments_to_mark: list[int] = []
         """Moments at which something changes besides starts and ends: windows."""
+        self._blocks = Blocks(1)
+        self._lows: list[Lane] = []
+        """The least of each block of rows, for each lane, as far as the blocks say that it is known."""
+        self._tallies: dict[tuple[int, ...], Tally] = {}
+        """Members that fit in all, by the resources asked for."""
+        self._seen: tuple[int, int, Ask, list[Lane]] | None = None
+        """What was last read: a gang is often seated where it was just found that it can be."""
         self._origin: list[int] = []
         """The view's class that each column was split off, once there are any."""
         self._owned = False
-        self._taken: dict[int, tuple[int, int, NDArray[np.intp], Ints, Ask, int]] = {}
+        self._nodes: dict[int, Rows] = {}
+        """Positions of the nodes of a column, for columns that were asked about."""
+        self._taken: dict[int, tuple[int, int, Rows, Ints, Ask, int]] = {}
         self._tokens = 0
 
     # -- reading
@@ -65,20 +74,49 @@ class Profile:
 
     def room(self, first: int, last: int, resource: int) -> Ints:
         """The least that is free of a resource on a node of each column during the slots."""
-        lane = self.lanes[resource]
+        return cast("Ints", self._least(first, last, resource))
+
+    def _least(self, first: int, last: int, resource: int) -> Lane:
+        lane, count = self.lanes[resource], self.count
         if last - first == 1:
-            return cast("Ints", lane[self.rows[first], : self.count])
-        return cast("Ints", lane[self.rows[first:last], : self.count].min(axis=0))
+            return lane[self.rows[first], :count]
+        if last - first <= BLOCK:
+            return cast("Lane", np.minimum.reduce(lane[self.rows[first:last], :count]))
+        whole, rest = self._blocks.inside(first, last)
+        if len(whole):
+            self._refresh()
+        known = self._lows[resource][whole, :count]
+        return cast("Lane", np.minimum.reduce(np.concatenate((known, lane[rest, :count]))))
+
+    def _refresh(self) -> None:
+        """Find the least of each block of rows again where it is not known."""
+        stale = self._blocks.stale
+        while stale:
+            block = stale.pop()
+            rows = self._blocks.of(block)
+            for low, lane in zip(self._lows, self.lanes, strict=True):
+                low[block] = np.minimum.reduce(lane[rows])
+
+    def _rooms(self, first: int, last: int, ask: Ask) -> list[Lane]:
+        """The room for each of the resources asked for."""
+        seen = self._seen
+        if seen is None or seen[:3] != (first, last, ask):
+            rooms = [self._least(first, last, resource) for resource, _ in ask]
+            seen = self._seen = (first, last, ask, rooms)
+        return seen[3]
 
     def members(self, first: int, last: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column, during all of the slots."""
-        fits: Ints | None = None
-        for resource, amount in ask:
-            here = _divided(self.room(first, last, resource), amount // self.units[resource])
+        return (self._fits(self._rooms(first, last, ask), ask) * mask).astype(np.int64, copy=False)
+
+    def _fits(self, rooms: list[Lane], ask: Ask) -> Lane:
+        if not ask:
+            return np.full(self.count, MOST_MEMBERS, np.int64)
+        fits: Lane | None = None
+        for room, (resource, amount) in zip(rooms, ask, strict=True):
+            here = _divided(room, amount // self.units[resource])
             fits = here if fits is None else np.minimum(fits, here)
-        if fits is None:
-            fits = np.full(self.count, MOST_MEMBERS, np.int64)
-        return np.where(mask, np.maximum(fits, 0), 0).astype(np.int64, copy=False)
+        return np.maximum(cast("Lane", fits), 0)
 
     def leftover(self, first: int, resource: int) -> Ints:
         """Free amount of a resource in one slot, in whole amounts."""
@@ -91,35 +129,39 @@ class Profile:
         if self.has_future:
             return
         self.has_future = True
+        self._seen = None
         view = self.view
         ends = expected(view, self.now, self.percent)
-        times = np.unique(ends[ends < NEVER])
-        self.times = [self.now, *times.tolist()]
         live = np.flatnonzero((view.entry_class >= 0) & (ends[view.entry_slot] < NEVER))
-        column, row = view.entry_class[live], np.searchsorted(times, ends[view.entry_slot[live]]) + 1
-        spare = max(8, len(times) // 2)
+        times, row = np.unique(ends[view.entry_slot[live]], return_inverse=True)
+        self.times = [self.now, *times.tolist()]
         self.units, kinds = _units(view)
-        slots, width = len(self.times), self.count + max(16, self.count // 2)
-        self.rows = np.arange(slots)
-        free = view.class_free
+        self._blocks = Blocks(len(self.times))
+        self.rows = self._blocks.rows
+        width = self.count + max(16, self.count // 2)
+        self._widen_columns(width)
+        origin, free = np.array(self._origin), view.class_free
+        height = self._blocks.capacity * 5 // 4 // BLOCK * BLOCK + BLOCK
         self.lanes = []
         for resource, unit in enumerate(self.units):
-            lane = np.zeros((slots + spare, width), kinds[resource])
-            lane[0, : free.shape[1]] = free[resource] // unit
-            np.add.at(lane, (row, column), (view.entry_amount[resource, live] // unit).astype(kinds[resource]))
-            np.add.accumulate(lane[:slots], axis=0, out=lane[:slots])
+            freed = np.zeros((len(self.times), free.shape[1]), kinds[resource])
+            freed[0] = free[resource] // unit
+            np.add.at(
+                freed,
+                (row + 1, view.entry_class[live]),
+                (view.entry_amount[resource, live] // unit).astype(kinds[resource]),
+            )
+            np.add.accumulate(freed, axis=0, out=freed)
+            lane = np.zeros((height, width), kinds[resource])
+            lane[self.rows, : self.count] = freed[:, origin]
             self.lanes.append(lane)
-        self._widen_columns(width)
+        self._lows = [np.zeros((height // BLOCK, width), kind) for kind in kinds]
         self._repeat_taken()
         for moment in self.moments_to_mark:
             self.mark(moment)
 
     def _repeat_taken(self) -> None:
         """Seats taken while there was only the present are taken again in the rows that now exist."""
-        origin = self._origin
-        for column in range(len(self.view.class_weight), self.count):
-            for lane in self.lanes:
-                lane[: len(self.times), column] = lane[: len(self.times), origin[column]]
         for start, end, positions, counts, ask, sign in self._taken.values():
             self._subtract(start, end, self.columns_of(positions), counts, ask, sign)
 
@@ -129,49 +171,91 @@ class Profile:
         # Stays that the caller tries on meanwhile mark their ends: those are no new chances, or it would never end.
         chances = self.times.copy()
         at = bisect_left(chances, after) if after > self.now else 0
-        shape, bad = (0, 0), np.zeros(0, np.intp)
         while at < len(chances):
-            if shape != (len(self.times), self.count):
-                shape, total = (len(self.times), self.count), self._tally(ask, mask, key)
-                bad, mask = np.flatnonzero(total[self.rows] < members), self._tallies[ask, key][1]
-            slot, end = self.slots(chances[at], chances[at] + length)
-            last_bad = int(bad.searchsorted(end)) - 1
+            if len(mask) < self.count:
+                mask = mask[self.origins()]
+            found = self._next_start(bisect_left(self.times, chances[at]), ask, mask, key, members, length)
+            if found is None:
+                return
+            moment = self.times[found]
+            at = bisect_left(chances, moment)
+            if at < len(chances) and chances[at] == moment:
+                yield moment
+                at += 1
+
+    def _next_start(self, slot: int, ask: Ask, mask: Bools, key: object, members: int, length: int) -> int | None:
+        """The first slot, from one on, from which the same nodes hold so many members for so long."""
+        bad = self._too_full(slot, ask, mask, key, members)
+        weights = mask * self.weight[: self.count]
+        times = self.times
+        while slot < len(times):
+            end = len(times) if length >= NEVER else max(bisect_left(times, times[slot] + length, slot), slot + 1)
+            last_bad = bisect_left(bad, end) - 1
             if last_bad >= 0 and bad[last_bad] >= slot:
                 # Some slot of the stay has too little in sum: no stay that touches it will do.
-                after_bad = int(bad[last_bad]) + 1
-                at = bisect_left(chances, self.times[after_bad]) if after_bad < len(self.times) else len(chances)
+                slot = bad[last_bad] + 1
                 continue
-            if int(self.members(slot, end, ask, mask) @ self.weight[: self.count]) >= members:
-                yield chances[at]
-            at += 1
+            if self._holds(self._rooms(slot, end, ask), ask, weights, members):
+                return slot
+            slot = self._after_failure(slot, end, ask, weights, members)
+        return None
 
-    def _tally(self, ask: Ask, mask: Bools, key: object) -> Ints:
-        known = self._tallies.get((ask, key))
-        if known is not None:
-            return known[2]
-        total = np.zeros(self.lanes[0].shape[0], np.int64)
-        for row in self.rows:
-            total[row] = self._total(np.array([row]), slice(0, self.count), ask, mask)[0]
-        self._tallies[ask, key] = (ask, mask, total)
-        return total
+    def _holds(self, rooms: list[Lane], ask: Ask, weights: Ints, members: int) -> bool:
+        return int(self._fits(rooms, ask) @ weights) >= members
 
-    def _total(self, rows: NDArray[np.intp], columns: "slice | NDArray[np.int32]", ask: Ask, mask: Bools) -> Ints:
-        fits: Ints | None = None
-        for resource, amount in ask:
-            here = _divided(self.lanes[resource][rows][:, columns], amount // self.units[resource])
-            fits = here if fits is None else np.minimum(fits, here)
-        if fits is None:
-            fits = np.full((len(rows), len(self.weight[columns])), MOST_MEMBERS, np.int64)
-        weight = np.where(mask[columns], self.weight[columns], 0)
-        return np.maximum(fits, 0).astype(np.int64) @ weight
+    def _after_failure(self, first: int, last: int, ask: Ask, weights: Ints, members: int) -> int:
+        """No stay over all of these slots will do: the first slot from which one up to the last of them would.
+
+        Stays that begin in between touch all the slots that were found to be too many.
+        """
+        low, high = first + 1, last
+        known: list[Lane] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            rooms = [self._least(middle, high, resource) for resource, _ in ask]
+            if known is not None:
+                rooms = [np.minimum(room, later) for room, later in zip(rooms, known, strict=True)]
+            if self._holds(rooms, ask, weights, members):
+                high, known = middle, rooms
+            else:
+                low = middle + 1
+        return low
+
+    def _too_full(self, slot: int, ask: Ask, mask: Bools, key: object, members: int) -> list[int]:
+        """Slots, from one on, with room for fewer members than these, be it on the same nodes or not."""
+        resources = tuple(resource for resource, _ in ask)
+        tally = self._tallies.get(resources)
+        number = tally.known.get((ask, key)) if tally else None
+        if number is None:
+            if sum(len(tally.known) for tally in self._tallies.values()) >= MOST_TALLIES:
+                return []
+            tally = self._tallies.setdefault(resources, Tally(resources, self.lanes, self._height()))
+            units = [amount // self.units[resource] for resource, amount in ask]
+            number = tally.add(ask, key, units, _wider(mask, len(self.weight)))
+            tally.count(number, self.lanes, self.rows, self.weight[: self.count])
+        assert tally is not None
+        return ((tally.of(number)[self.rows[slot:]] < members).nonzero()[0] + slot).tolist()
+
+    def _height(self) -> int:
+        return self.lanes[0].shape[0] if self.lanes else 0
 
     # -- taking
 
-    def nodes_in(self, column: int, most: int) -> NDArray[np.intp]:
+    def nodes_in(self, column: int, most: int) -> Rows:
         """Positions in line of the first nodes of a column."""
-        return np.flatnonzero(self._columns() == column)[:most]
+        known = self._nodes.get(column)
+        if known is None:
+            known = self._nodes[column] = np.flatnonzero(self._columns() == column)
+        return known[:most]
 
-    def take(self, start: int, end: int, positions: NDArray[np.intp], counts: Ints, ask: Ask, sign: int = 1) -> int:
+    def nodes_of(self, columns: Rows, nodes: Ints) -> Rows:
+        """Positions in line of the first so many nodes (one at least) of each of these columns, one after the other."""
+        if nodes.max(initial=1) == 1:
+            return self.positions()[columns]
+        each = zip(columns.tolist(), nodes.tolist(), strict=True)
+        return np.concatenate([self.nodes_in(column, most) for column, most in each])
+
+    def take(self, start: int, end: int, positions: Rows, counts: Ints, ask: Ask, sign: int = 1) -> int:
         """Seat so many members on each of these nodes (by position in line) for a while; returns a receipt.
 
         With sign -1 the members leave instead: what if they were gone?
@@ -190,16 +274,16 @@ class Profile:
         start, end, positions, counts, ask, sign = self._taken.pop(receipt)
         self._subtract(start, end, self.columns_of(positions), counts, ask, -sign)
 
-    def isolate(self, positions: NDArray[np.intp]) -> None:
+    def isolate(self, positions: Rows) -> None:
         """Give these nodes columns that they share with no other node."""
         self._own()
         self._split(positions, np.zeros(len(positions), np.int64))
 
-    def columns_of(self, positions: NDArray[np.intp]) -> NDArray[np.int32]:
+    def columns_of(self, positions: Rows) -> NDArray[np.int32]:
         """The columns of nodes, by position in line."""
         return self._columns()[positions]
 
-    def origins(self) -> NDArray[np.intp]:
+    def origins(self) -> Rows:
         """The view's class that each column was split off."""
         return np.array(self._origin[: self.count]) if self._origin else np.arange(self.count)
 
@@ -231,79 +315,90 @@ class Profile:
         self._origin = self._origin or list(range(self.count))
         if not self.has_future:
             self._widen_columns(self.count + 16)
-            self.lanes = [_wider(lane, self.count + 16) for lane in self.lanes]
 
     def _widen_columns(self, width: int) -> None:
         self.weight, self.kind = _wider(self.weight, width), _wider(self.kind, width)
         self.usable = _wider(self.usable, width)
         if self.first is not None:
             self.first = _wider(self.first, width)
+        self.lanes = [_wider(lane, width) for lane in self.lanes]
+        self._lows = [_wider(low, width) for low in self._lows]
+        for tally in self._tallies.values():
+            tally.grow(self._height(), width)
         if not self._origin:
             self._origin = list(range(self.count))
 
-    def _split(self, positions: NDArray[np.intp], counts: Ints) -> NDArray[np.int32]:
+    def _split(self, positions: Rows, counts: Ints) -> NDArray[np.int32]:
         """Columns of their own for the chosen nodes: one for each (old column, members) pair."""
         assert self.column_of is not None
-        assert self.first is not None
-        old = self.column_of[positions]
-        if len(positions) == 1:
-            return self._split_off(int(old[0]), positions)
-        result = np.empty(len(positions), np.int32)
-        pairs = old.astype(np.int64) << 32 | counts
-        for pair in dict.fromkeys(pairs.tolist()):
-            which = np.flatnonzero(pairs == pair)
-            result[which] = self._split_off(pair >> 32, positions[which])[0]
-        return result
+        columns = self.column_of[positions]
+        shared = self.weight[columns] > 1
+        if not shared.any():
+            return columns
+        pairs = columns.astype(np.int64) << 32 | counts
+        for pair in dict.fromkeys(pairs[shared].tolist()):
+            which = (pairs == pair).nonzero()[0]
+            columns[which] = self._split_off(pair >> 32, positions[which])
+        return columns
 
-    def _split_off(self, column: int, chosen: NDArray[np.intp]) -> NDArray[np.int32]:
+    def _split_off(self, column: int, chosen: Rows) -> int:
         assert self.column_of is not None
         assert self.first is not None
         if self.weight[column] == len(chosen):
-            return np.full(len(chosen), column, np.int32)
+            return column
+        nodes = self.nodes_in(column, len(self.column_of))
         new = self._new_column(column)
         self.column_of[chosen] = new
-        self.weight[new] = len(chosen)
-        self.weight[column] -= len(chosen)
-        self.first[new] = chosen[0]
-        if self.first[column] == chosen[0]:
-            rest = self.column_of == column
-            self.first[column] = int(rest.argmax())
-        return np.full(len(chosen), new, np.int32)
+        for each, members in ((new, np.sort(chosen)), (column, nodes[self.column_of[nodes] == column])):
+            self._nodes[each] = members
+            self.weight[each] = len(members)
+            self.first[each] = members[0]
+        return new
 
     def _new_column(self, origin: int) -> int:
         new = self.count
         if new >= len(self.weight):
-            width = new + max(16, new // 2)
-            self._widen_columns(width)
-            self.lanes = [_wider(lane, width) for lane in self.lanes]
+            self._widen_columns(new + max(16, new // 2))
         self.count += 1
+        self._seen = None
         self.kind[new], self.usable[new] = self.kind[origin], self.usable[origin]
         self._origin.append(self._origin[origin])
-        for lane in self.lanes:
+        for lane in (*self.lanes, *self._lows):
             lane[:, new] = lane[:, origin]
-        for key, (ask, mask, total) in self._tallies.items():
-            self._tallies[key] = (ask, np.append(mask[:new], mask[origin]), total)
+        for tally in self._tallies.values():
+            tally.copy_column(origin, new)
         return new
 
     def _subtract(self, start: int, end: int, columns: NDArray[np.int32], counts: Ints, ask: Ask, sign: int) -> None:
-        rows = self._window(start, end)
-        where, at = np.unique(columns, return_index=True)
-        many = counts[at]
-        before = [self._total(rows, where, *tally[:2]) for tally in self._tallies.values()]
+        first, last = self._window(start, end)
+        self._seen = None
+        rows = self.rows[first:last]
+        where, many = _distinct(columns, counts)
+        cells = rows[:, None] * len(self.weight) + where
+        touched = {resource for resource, _ in ask}
+        tallies = [tally for tally in self._tallies.values() if not touched.isdisjoint(tally.resources)]
+        needed = touched.union(*(tally.resources for tally in tallies))
+        before = {resource: self.lanes[resource].take(cells) for resource in needed}
+        after = before.copy()
+        whole = self._blocks.inside(first, last)[0][:, None] if self.has_future else None
         for resource, amount in ask:
-            lane = self.lanes[resource]
-            change = many * (sign * (amount // self.units[resource]))
-            lane[np.ix_(rows, where)] -= change.astype(lane.dtype)
-        for (tally_ask, mask, total), old in zip(self._tallies.values(), before, strict=True):
-            total[rows] += self._total(rows, where, tally_ask, mask) - old
+            change = (many * (sign * (amount // self.units[resource]))).astype(before[resource].dtype)
+            after[resource] = before[resource] - change
+            self.lanes[resource].put(cells, after[resource])
+            if whole is not None and len(whole):
+                self._lows[resource][whole, where] -= change
+        if self.has_future:
+            self._blocks.stale.update(self._blocks.cut(first, last))
+        for tally in tallies:
+            old, new = [before[r] for r in tally.resources], [after[r] for r in tally.resources]
+            tally.change(rows, where, old, new, self.weight[where])
 
-    def _window(self, start: int, end: int) -> NDArray[np.intp]:
+    def _window(self, start: int, end: int) -> tuple[int, int]:
         if not self.has_future:
-            return self.rows
+            return 0, 1
         self.mark(start)
         self.mark(end)
-        first, last = self.slots(start, end)
-        return self.rows[first:last]
+        return self.slots(start, end)
 
     def mark(self, moment: int) -> None:
         """Make sure that a time slot begins at this moment."""
@@ -312,23 +407,28 @@ class Profile:
         at = bisect_left(self.times, moment)
         if at < len(self.times) and self.times[at] == moment:
             return
-        new = len(self.times)
-        if new >= self.lanes[0].shape[0]:
-            self._grow_rows(new + max(8, new // 2))
-        source = self.rows[at - 1]
-        for lane in self.lanes:
-            lane[new] = lane[source]
-        for _, _, total in self._tallies.values():
-            total[new] = total[source]
+        if self._blocks.crowded(at - 1):
+            self._copy_rows(*self._blocks.split(at - 1))
+        source = int(self.rows[at - 1])
+        self._copy_rows(source, self._blocks.insert(at - 1))
+        self.rows = self._blocks.rows
         self.times.insert(at, moment)
-        self.rows = np.insert(self.rows, at, new)
+        self._seen = None
 
-    def _grow_rows(self, rows: int) -> None:
-        self.lanes = [
-            np.concatenate([lane, np.zeros((rows - len(lane), lane.shape[1]), lane.dtype)]) for lane in self.lanes
-        ]
-        for key, (ask, mask, total) in self._tallies.items():
-            self._tallies[key] = (ask, mask, _wider(total, rows))
+    def _copy_rows(self, old: "int | Rows", new: "int | Rows") -> None:
+        height = self._blocks.capacity
+        if height > self._height():
+            self._heighten((height + height // 2) // BLOCK * BLOCK)
+        for lane in self.lanes:
+            lane[new] = lane[old]
+        for tally in self._tallies.values():
+            tally.copy_rows(old, new)
+
+    def _heighten(self, height: int) -> None:
+        self.lanes = [_taller(lane, height) for lane in self.lanes]
+        self._lows = [_taller(low, height // BLOCK) for low in self._lows]
+        for tally in self._tallies.values():
+            tally.grow(height, len(self.weight))
 
 
 def expected(view: View, now: int, percent: int) -> Ints:
@@ -360,12 +460,20 @@ def _units(view: View) -> tuple[list[int], list[type[np.signedinteger]]]:
     return [max(unit, 1) for unit in view.units], kinds
 
 
-def _divided(amounts: NDArray[np.signedinteger], units: int) -> NDArray[np.signedinteger]:
+def _divided(amounts: Lane, units: int) -> Lane:
     if units <= 1:
         return amounts
-    if units > np.iinfo(amounts.dtype).max:
+    if units >> (8 * amounts.itemsize - 1):
         return np.zeros_like(amounts)
     return amounts // amounts.dtype.type(units)
+
+
+def _distinct(columns: NDArray[np.int32], counts: Ints) -> tuple[Rows, Ints]:
+    """Each column once, and the members on each of its nodes."""
+    if len(columns) == 1:
+        return columns.astype(np.intp), counts
+    found = dict(zip(columns.tolist(), counts.tolist(), strict=True))
+    return np.fromiter(found, np.intp, len(found)), np.fromiter(found.values(), np.int64, len(found))
 
 
 def _wider(array: NDArray[T], width: int) -> NDArray[T]:
@@ -374,3 +482,7 @@ def _wider(array: NDArray[T], width: int) -> NDArray[T]:
         return array.copy()
     shape = (*array.shape[:-1], more)
     return np.concatenate([array, np.zeros(shape, array.dtype)], axis=-1)
+
+
+def _taller(array: NDArray[T], height: int) -> NDArray[T]:
+    return np.concatenate([array, np.zeros((height - len(array), array.shape[1]), array.dtype)])
