@@ -1,4 +1,4 @@
-"""For each reason, the smallest cluster on which a gang waits for it; the pages on reasons show what is printed there."""
+"""For each reason, the smallest cluster on which a gang waits for it; the pages on reasons show what is printed."""
 
 from collections.abc import Callable
 from typing import NamedTuple
