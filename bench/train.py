@@ -274,11 +274,25 @@ def main() -> None:
     torch.set_num_threads(1)
     figures: dict[str, float | None] = {}
     for part in (feeding, memory, recovery, reshard, steady):
-        figures.update(part())
-    figures["dcp_async_ms"] = rivals.dcp_async_ms()
-    figures["torchrun_kill_ms"] = rivals.torchrun_kill_ms()
-    figures["torchft_kill_ms"] = torchft.kill_ms()
+        found = part()
+        print(part.__name__, {name: round(value, 1) for name, value in found.items()}, flush=True)
+        figures.update(found)
+    for name, rival in (
+        ("dcp_async_ms", rivals.dcp_async_ms),
+        ("torchrun_kill_ms", rivals.torchrun_kill_ms),
+        ("torchft_kill_ms", torchft.kill_ms),
+    ):
+        figures[name] = outcome(rival)
     report(figures)
+
+
+def outcome(rival: Callable[[], float | None]) -> float | None:
+    """A rival's figure; one that does not come back is not ours to wait for."""
+    try:
+        return rival()
+    except TimeoutError as error:
+        print(f"{rival.__module__}: {error}", flush=True)
+        return None
 
 
 def report(figures: dict[str, float | None]) -> None:

@@ -103,7 +103,7 @@ class Dialogue:
             "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
             "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
             "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"),
-            "lost": self.agent.failures, "goodput": self._goodput(age),
+            "lost": self.agent.failures, "stragglers": self.agent.stragglers(), "goodput": self._goodput(age),
             "durable_step": self.tier.step if self.tier else -1,
             "age_s": round(age, 1), "at": time.time(),
         }  # fmt: skip
@@ -207,5 +207,5 @@ class Dialogue:
         return Progress(
             step=said["step"], rate=said["rate"], world=said["world"], generation=said["generation"],
             memory_bytes=self.agent.shelf.memory_bytes(), snapshot_step=said["snapshot_step"], save_s=said["save_s"],
-            legal=self.legal(), level=said["level"],
+            legal=self.legal(), level=said["level"], stragglers=self.agent.stragglers(),
         )  # fmt: skip

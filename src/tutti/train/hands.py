@@ -106,12 +106,18 @@ class Hands:
         process.returncode = 0
         return process.pid
 
-    def close(self) -> None:
-        """End the store and the zygote, and wait for both."""
+    def renew_store(self) -> None:
+        """End the store; the next one is empty, so that a new attempt does not meet the addresses of the last."""
         if self._store:
             self._store.send(signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._store.fileno(), os.WEXITED)
+            self._store.close()
+            self._store = None
+
+    def close(self) -> None:
+        """End the store and the zygote, and wait for both."""
+        self.renew_store()
         self._line.close()
         watch = Watch(self._zygote)
         if not select.select([watch], [], [], ZYGOTE_S)[0]:

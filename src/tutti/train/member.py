@@ -34,6 +34,7 @@ class Member:
         self.standby: dict[str, Any] | None = None
         self.asked: dict[str, dict[str, Any]] = {}
         self._index = index
+        self._computed_s = 0.0
         self._beats = Beats(self.folder.beats)
         self._slots: dict[str, Any] = {}
         self._line = lines.connect(str(self.folder.socket))
@@ -91,7 +92,8 @@ class Member:
         return Entry(shelf, table, data, count)
 
     def phase(self, phase: int, step: int, compute_s: float = 0.0) -> None:
-        self._beats.phase(self._index, phase, step, int(compute_s * 1e9))
+        self._computed_s = compute_s or self._computed_s
+        self._beats.phase(self._index, phase, step, int(self._computed_s * 1e9))
 
     def _start_beating(self) -> None:
         def beat() -> None:

@@ -8,12 +8,13 @@ import contextlib
 import selectors
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tutti.train.agent import lines, roster
-from tutti.train.agent.beats import ENTRIES, Beats, Budget
+from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
 from tutti.train.agent.exits import meaning
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
@@ -34,6 +35,10 @@ class Hands(Protocol):
         """The address of a store that is alive."""
         ...
 
+    def renew_store(self) -> None:
+        """Forget everything that was said in the store."""
+        ...
+
 
 @dataclass
 class Seat:
@@ -46,6 +51,13 @@ class Seat:
     silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
     killed_for: str = ""
+    step: int = -1
+    computed_s: deque[float] = field(default_factory=lambda: deque(maxlen=5))
+
+    @property
+    def compute_s(self) -> float:
+        """How long a step takes this member to compute: the middle of the last few."""
+        return sorted(self.computed_s)[len(self.computed_s) // 2] if self.computed_s else 0.0
 
 
 class Agent:
@@ -67,6 +79,7 @@ class Agent:
         self.failures = 0
         self.shelves: dict[str, str] = {}
         self._parked = ""
+        self._slow: set[str] = set()
         self._selector = selectors.DefaultSelector()
         self._listener = lines.listen(str(folder.socket))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -253,15 +266,29 @@ class Agent:
         """A member that is silent beyond what was ever harmless, and that the kernel says is stopped, is frozen."""
         now = time.monotonic_ns()
         for seat in list(self.seats.values()):
-            beat = self.beats.read(seat.index).beat_ns
+            found = self.beats.read(seat.index)
+            beat = found.beat_ns
             if not beat:
                 continue
+            if found.compute_ns and found.step != seat.step:
+                seat.step = found.step
+                seat.computed_s.append(found.compute_ns / 1e9)
             if beat != seat.last_beat_ns and seat.last_beat_ns:
                 seat.silence.observe((beat - seat.last_beat_ns) / 1e9)
             seat.last_beat_ns = beat
             silent_s = (now - beat) / 1e9
             if silent_s > seat.silence.allowed_s and seat.watch.is_stopped():
                 self.fence(seat, f"has been frozen for {silent_s:.2f} s")
+
+    def stragglers(self) -> dict[str, float]:
+        """Members that compute much longer than the others; told once when it begins and once when it ends."""
+        active = [self.seats[name] for name in self.roster.generation.members if name in self.seats]
+        found = stragglers({seat.name: seat.compute_s for seat in active if len(seat.computed_s) >= 3})
+        if set(found) != self._slow:
+            self._slow = set(found)
+            text = ", ".join(f"{name} computes {factor} times as long as the others" for name, factor in found.items())
+            self.story.tell("straggler", text or "nobody lags behind any more", members=found)
+        return found
 
     # what follows
 
@@ -296,10 +323,13 @@ class Agent:
             self.say(name, {"say": "generation", **following.to_record()})
 
     def _spawn(self, count: int) -> None:
+        if self.roster.members and not self.seats:
+            self.hands.renew_store()
         for _ in range(count):
             name = f"m{self.started}"
             place = sum(member.is_here for member in self.roster.members.values())
-            pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, self.failures)
+            attempt = self.roster.attempt - (1 if self.seats else 0)
+            pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, attempt)
             self._seat(name, pid)
 
     def _seat(self, name: str, pid: int) -> None:

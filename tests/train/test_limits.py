@@ -1,22 +1,10 @@
-"""Scripts that never join: run as torchrun would run them, started again together when one is lost."""
+"""What a run survives besides one lost member, and where it stops."""
 
 import pytest
-import torch
 
 from tests.train.support import claim
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_script_for_torchrun_runs_unchanged_and_is_restarted_whole(launch):
-    run = launch("--nproc_per_node", 3, "--standalone", "--max_restarts", 4, script="unaware.py")
-    assert run.finish() == 0, run.said()
-    results = [torch.load(path) for path in sorted(run.out.glob("rank*.pt"))]
-    assert [result["world"] for result in results] == [3.0, 3.0, 3.0]
-    assert results[0]["begin"] >= 4
-    assert run.counts()["started"] == 6
-    assert run.leftovers() == []
-    claim("unaware", "L0")
 
 
 def test_a_loop_that_always_fails_is_not_restarted_for_ever(launch):
@@ -35,6 +23,15 @@ def test_below_the_least_the_members_wait_and_go_on_when_one_comes(launch):
     assert run.counts()["parked"] == 1
     assert [event["world"] for event in run.events("generation")] == [2, 2]
     assert run.leftovers() == []
+
+
+def test_a_member_that_is_slow_again_and_again_is_named(launch):
+    faults = {"m1": {str(step): "slow" for step in range(2, 12)}}
+    run = launch("--workers", 3, loop={"faults": faults, "samples": 240})
+    assert run.finish() == 0, run.said()
+    told = run.events("straggler")
+    assert told
+    assert list(told[0]["members"]) == ["m1"]
 
 
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
