@@ -28,7 +28,10 @@ SMALL = [(i * 60, 600 + 37 * (i % 5), 1 << (i % 4)) for i in range(40)]
 
 
 def test_every_job_ends_and_the_ledger_closes():
-    outcome = play(prepare(log(*SMALL), Options()), find_policy("balanced"))
+    case = prepare(log(*SMALL), Options())
+    case.checked = True
+    outcome = play(case, find_policy("balanced"))
+    assert outcome.troubles == []
     assert outcome.metrics.finished == len(SMALL)
     assert sum(outcome.report.total.values()) == outcome.report.installed
 

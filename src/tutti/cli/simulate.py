@@ -184,6 +184,9 @@ def show(case: "Case", found: list["Outcome"], output: str) -> None:
         click.echo(f"left out: {len(case.log.left_out)} entries", err=True)
         for bad in case.log.left_out[:MOST_LISTED]:
             click.echo(f"  {bad}", err=True)
+    for outcome in found:
+        for notice in outcome.troubles[:3]:
+            click.echo(f"trouble under {outcome.metrics.policy}: {notice.sentence}", err=True)
     if any(outcome.interrupted for outcome in found):
         click.echo("interrupted: the figures are of what had ended by then", err=True)
 
@@ -198,7 +201,10 @@ def as_json(case: "Case", found: list["Outcome"]) -> dict[str, object]:
         "devices": case.devices,
         "offered_load": case.offered,
         "estimates": str(case.estimates),
-        "results": [{**outcome.metrics.as_json(), "interrupted": outcome.interrupted} for outcome in found],
+        "results": [
+            {**outcome.metrics.as_json(), "interrupted": outcome.interrupted, "troubles": len(outcome.troubles)}
+            for outcome in found
+        ],
         "bound": {field: getattr(best, field) for field in best.__struct_fields__},
         "notes": case.log.notes,
         "left_out": [{"line": bad.line, "what": bad.what} for bad in case.log.left_out],

@@ -9,6 +9,7 @@ import msgspec
 from tutti.drive.account import Counting
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger, Report
+from tutti.drive.notice import Notice
 from tutti.engine.model import SECOND, Data, Listing, Queue
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
@@ -88,6 +89,8 @@ class Outcome(msgspec.Struct):
     """Whether it was stopped before its end."""
     samples: list[tuple[int, dict[str, int]]] = []
     """The ledger's totals now and then, where a report was asked for."""
+    troubles: list[Notice] = []
+    """What the loop had to say about itself; in a sound run, nothing."""
 
 
 def prepare(log: Log, options: Options) -> Case:
@@ -111,6 +114,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         workload = PodByPod(workload)
     history = History(lambda _gang: "") if case.estimates.source is EstimateSource.HISTORY else None
     ledger = Ledger(resource, counting=Counting.RUN_TIME)
+    troubles: list[Notice] = []
     simulation = Simulation(
         workload,
         case.cluster,
@@ -120,6 +124,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         history=history,
         keep_nodes=case.keep_nodes,
         checked=case.checked,
+        tell=troubles.append,
     )
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
     samples: list[tuple[int, dict[str, int]]] = []
@@ -135,7 +140,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
     metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took)
     samples.append((report.at, report.total))
-    return Outcome(policy, metrics, simulation.record, report, interrupted, samples)
+    return Outcome(policy, metrics, simulation.record, report, interrupted, samples, troubles)
 
 
 def _sample(simulation: Simulation, ledger: Ledger, samples: list[tuple[int, dict[str, int]]], case: Case) -> None:

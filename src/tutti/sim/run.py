@@ -106,20 +106,27 @@ class Simulation:
         return at
 
     def _step(self, now: int) -> None:
-        if self._one_by_one:
-            found = list(self.agenda.pop()(now))
-            if all(self._is_hopeless(event) for event in found):
-                self._late += found
-                return
-            events, self._late = self._late + found, []
-        else:
-            events, self._late = self._late, []
-            while self.agenda.next_at <= now:
-                events += self.agenda.pop()(now)
+        found = self._happened(now)
+        if self._one_by_one and all(self._is_hopeless(event) for event in found):
+            self._late += found
+            return
+        events, self._late = self._late + found, []
         if not events and self.driver.wake_at > now:
             return
         todo = self.driver.step(events, now)
         self._fruitless = 0 if events or todo else self._fruitless + 1
+        self._carry_out(todo, now)
+
+    def _happened(self, now: int) -> News:
+        """What happens at this moment: all of it, or the first thing where each is decided on alone."""
+        found: News = []
+        while self.agenda.next_at <= now:
+            found += self.agenda.pop()(now)
+            if self._one_by_one:
+                break
+        return found
+
+    def _carry_out(self, todo: list[Keyed], now: int) -> None:
         while todo:
             news: News = []
             for _, action in todo:
@@ -152,8 +159,8 @@ class Simulation:
 
     def settle(self) -> None:
         """Tell the driver what it was to learn at the next step, so that its books are up to date."""
-        self.driver.step(self._late, self.now)
-        self._late = []
+        late, self._late = self._late, []
+        self._carry_out(self.driver.step(late, self.now), self.now)
 
     def _next_arrival(self, now: int) -> None:
         task = next(self._tasks, None)

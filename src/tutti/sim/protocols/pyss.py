@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tutti.drive.notice import Notice
 from tutti.engine.model import SECOND
 from tutti.engine.policy import Policy
-from tutti.errors import Misused
+from tutti.errors import Misused, TuttiError
 from tutti.sim.cluster import plain
 from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
 from tutti.sim.predict import Predictor
@@ -35,8 +36,21 @@ class Study(msgspec.Struct):
         tasks = Tasks(self.log, Cut("slot", 1, whole_nodes=False), Estimates(EstimateSource.DECLARED))
         cluster = plain(self.size.processors, 1, "slot")
         begun = time.perf_counter()
-        simulation = Simulation(tasks, cluster, policy, "slot", one_by_one=True, predictor=predictor, checked=False)
+        troubles: list[Notice] = []
+        simulation = Simulation(
+            tasks,
+            cluster,
+            policy,
+            "slot",
+            one_by_one=True,
+            predictor=predictor,
+            checked=False,
+            tell=troubles.append,
+        )
         record = simulation.run(progress)
+        if simulation.stuck:
+            why = f" ({troubles[0].sentence})" if troubles else ""
+            raise TuttiError(f"{len(simulation.stuck)} jobs never ended under {policy.name}{why}")
         took = max(time.perf_counter() - begun, 1e-9)
         return averages(record, policy.name, self.size.processors, took)
 

@@ -52,6 +52,10 @@ def _end(outcome: Outcome) -> int:
     return outcome.report.at
 
 
+def _span(found: list[Outcome]) -> tuple[float, float]:
+    return 0.0, max(series.shown_until(outcome.record) for outcome in found)
+
+
 def _lines(axes: Axes, found: list[Outcome], curve: Callable[[Outcome], series.Curve]) -> None:
     for at, outcome in enumerate(found):
         line = curve(outcome)
@@ -63,13 +67,13 @@ def _lines(axes: Axes, found: list[Outcome], curve: Callable[[Outcome], series.C
 def utilisation(axes: Axes, case: Case, found: list[Outcome]) -> None:
     """Part of the devices that is held."""
     _lines(axes, found, lambda outcome: series.used(outcome.record, case.devices, _end(outcome)))
-    axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1.02))
+    axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1.02), xlim=_span(found))
 
 
 def queue(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG001 - every picture takes the same
     """Jobs that wait."""
     _lines(axes, found, lambda outcome: series.waiting(outcome.record, _end(outcome)))
-    axes.set(xlabel="hours", ylabel="jobs waiting", ylim=(0, None))
+    axes.set(xlabel="hours", ylabel="jobs waiting", ylim=(0, None), xlim=_span(found))
 
 
 def completion(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG001
@@ -101,8 +105,7 @@ def ledger(axes: Axes, case: Case, found: list[Outcome]) -> None:
             labels=[LEDGER[what][0] for what in kinds],
             colors=[LEDGER[what][1] for what in kinds],
         )
-    axes.margins(x=0)
-    axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1))
+    axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1), xlim=_span(found[-1:]))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 

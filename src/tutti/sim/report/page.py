@@ -72,6 +72,10 @@ def _dress(figure: go.Figure) -> None:
     figure.update_yaxes(gridcolor=GRID, title_font_color=QUIET)
 
 
+def _span(found: list[Outcome]) -> list[float]:
+    return [0.0, max(series.shown_until(outcome.record) for outcome in found)]
+
+
 def _lines(found: list[Outcome], curve: Callable[[Outcome], series.Curve], x: str, y: str) -> go.Figure:
     figure = go.Figure()
     for at, outcome in enumerate(found):
@@ -90,12 +94,13 @@ def utilisation(case: Case, found: list[Outcome]) -> go.Figure:
         "hours",
         "part of all devices",
     )
-    return figure.update_yaxes(range=[0, 1.02])
+    return figure.update_yaxes(range=[0, 1.02]).update_xaxes(range=_span(found))
 
 
 def queue(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001 - every picture takes the same
     """Jobs that wait."""
-    return _lines(found, lambda outcome: series.waiting(outcome.record, outcome.report.at), "hours", "jobs waiting")
+    figure = _lines(found, lambda outcome: series.waiting(outcome.record, outcome.report.at), "hours", "jobs waiting")
+    return figure.update_xaxes(range=_span(found))
 
 
 def completion(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
@@ -137,6 +142,7 @@ def ledger(case: Case, found: list[Outcome]) -> go.Figure:
                 line={"width": 0},
                 fillcolor=colour,
             )
+    figure.update_xaxes(range=_span(found[-1:]))
     return figure.update_layout(xaxis_title="hours", yaxis_title="part of all devices", yaxis_range=[0, 1])
 
 

@@ -116,6 +116,14 @@ def promises(record: Record) -> Promises:
     return Promises((promised - told)[known] / HOUR, (started - promised)[known] / HOUR)
 
 
+def shown_until(record: Record) -> float:
+    """Until when pictures over time are worth looking at: a few stragglers do not count, in hours."""
+    ended = record.column("ended")
+    if not (ended >= 0).any():
+        return float(record.column("submitted").max(initial=0)) / HOUR
+    return float(max(np.percentile(ended[ended >= 0], 99) * 1.03, record.column("submitted").max())) / HOUR
+
+
 def window(record: Record, end: int) -> tuple[float, float]:
     """The stretch of time around the longest queue whose bars can still be drawn, in hours."""
     spells = record.spells
