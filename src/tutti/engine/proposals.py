@@ -29,19 +29,40 @@ PARTS = (2, 4, 8)
 Seek = Callable[[Trial, Sequence[Step], Tried, Explanation], Iterator[Proposal]]
 
 
-def shrinking(tried: Tried, found: Explanation) -> Iterator[Proposal]:
-    """What a gang that never fits has to be before anything else can help: small enough, or less choosy."""
-    if found.token is not Token.NEVER_FITS:
-        return
-    gang, best = tried.job.gang, tried.plan.answers[tried.gang].placeable
+def first_steps(tried: Tried, found: Explanation) -> Iterator[Proposal]:
+    """What may have to come first where nothing helps alone: to be small enough, one's turn, the end of a window."""
+    if found.token is Token.NEVER_FITS:
+        yield from _smaller(tried)
+    elif found.token is Token.BEHIND_OTHERS:
+        names = [blocker.gang for blocker in found.blockers]
+        steps = tuple(ev.Ended(0, name) for name in names)
+        yield Proposal(steps, Who.NOBODY, f"{_list(names)} ends", f"wait until {_list(names)} has had its turn")
+    if found.token not in {Token.INVALID, Token.NEVER_FITS}:
+        yield from _windows(tried)
+    if _ways(found):
+        for word, gang in _loosened(tried.job.gang):
+            yield Proposal((ev.Changed(0, gang),), Who.OWNER, f"without {word}", f"drop its {word}")
+
+
+def _smaller(tried: Tried) -> Iterator[Proposal]:
+    """The size that would fit on the empty cluster, or no domain to be in."""
+    gang, reason = tried.job.gang, tried.plan.answers[tried.gang]
     at = leading_role(gang)
-    size = largest_legal(role_rule(gang.roles[at]), 1, best)
-    if size:
-        yield Proposal(
-            (ChangeGang(gang.name, workers=size),), Who.OWNER, f"workers = {size}", f"run it with {size} members"
-        )
+    size = largest_legal(role_rule(gang.roles[at]), 1, reason.placeable)
+    if size and reason.asked == tried.desk.sizes(tried.job, at).low:
+        said = f"run it with {size} members"
+        yield Proposal((ChangeGang(gang.name, workers=size),), Who.OWNER, f"workers = {size}", said)
     if gang.within or any(role.within for role in gang.roles):
-        yield Proposal((ChangeGang(gang.name, within=""),), Who.OWNER, 'within = "any"', "let it spread over any nodes")
+        said = "let it spread over any nodes"
+        yield Proposal((ChangeGang(gang.name, within=""),), Who.OWNER, 'within = "any"', said)
+
+
+def _windows(tried: Tried) -> Iterator[Proposal]:
+    """The end of each window that is open or coming, the first first."""
+    for name, window in sorted(tried.view.windows.items(), key=lambda item: (item[1].end, item[0])):
+        if window.end > tried.at:
+            said = f"wait until window {name!r} is over"
+            yield Proposal((), Who.NOBODY, f"window {name} is over", said, window.end, window.end)
 
 
 def opening(tried: Tried, found: Explanation) -> Iterator[Proposal]:
@@ -299,11 +320,9 @@ def span(time: int) -> str:
 
 
 def _window_ends(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
-    for name, window in sorted(tried.view.windows.items(), key=lambda item: item[1].end):
-        if window.end > tried.at and trial.starts(before, window.end):
-            yield Proposal(
-                (), Who.NOBODY, f"window {name} is over", f"wait until window {name!r} is over", window.end, window.end
-            )
+    for proposal in _windows(tried):
+        if trial.starts(before, proposal.at):
+            yield proposal
             return
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from .explain import known
 from .model import NEVER, QUEUED, Data
 from .policy import Policy
-from .proposals import opening, seating, shrinking
+from .proposals import first_steps, opening, seating
 from .trial import Proposal, Step, Trial, Who
 from .view import View
 
@@ -67,7 +67,7 @@ def _search(trial: Trial, before: Parts) -> Iterator[Parts]:
         helped = True
         yield _tidied(trial, (*before, proposal))
     if not helped:
-        yield from _opened(trial, before, shrinking(tried, found))
+        yield from _opened(trial, before, first_steps(tried, found))
 
 
 def _opened(trial: Trial, before: Parts, proposals: Iterator[Proposal]) -> Iterator[Parts]:

@@ -8,6 +8,7 @@ from .model import Job, Kind, NodeState, Token
 from .place import Need, Outlook
 from .plan import Reason
 from .profile import Bools, Ints, Profile
+from .sizes import Sizes
 from .whole import shapes_of
 
 RESERVED_AHEAD = Reason(Token.RESERVED_AHEAD, Kind.WAIT, wakes=("capacity", "time"))
@@ -20,20 +21,43 @@ MISSING = {
 
 def never_fits(desk: Desk, job: Job) -> Reason | None:
     """A reason when not even an empty cluster could hold the gang, with the nearest size that would."""
-    facts = desk.cache.facts(desk.view)
-    best = 0
+    nearest: Reason | None = None
     for needs in shapes_of(desk, job):
-        missing = next((need.missing for need in needs if need.missing), "")
-        if missing:
-            return wait(Token.NEVER_FITS, f"no node has any {missing!r}", "capacity", kind=Kind.CHANGE)
-        rooms = [_empty_room(desk, need, facts) for need in needs]
-        lows = [desk.sizes(job, role, need.shape).low for role, need in enumerate(needs)]
-        if all(room >= low for room, low in zip(rooms, lows, strict=True)):
+        lacking = _lacking(desk, job, needs)
+        if lacking is None:
             return None
-        best = max(best, min(rooms))
-    asked = desk.sizes(job, 0).low
-    detail = f"at most {best} of {asked} members would fit on the empty cluster"
-    return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, asked, best, wakes=("capacity", "owner"))
+        if nearest is None or lacking.placeable > nearest.placeable:
+            nearest = lacking
+    return nearest
+
+
+def _lacking(desk: Desk, job: Job, needs: tuple[Need, ...]) -> Reason | None:
+    """What the empty cluster lacks for the gang on these shapes."""
+    facts = desk.cache.facts(desk.view)
+    lows = [desk.sizes(job, role, need.shape).low for role, need in enumerate(needs)]
+    for need, low in zip(needs, lows, strict=True):
+        if need.missing:
+            return wait(Token.NEVER_FITS, f"no node has any {need.missing!r}", "capacity", "owner", kind=Kind.CHANGE)
+        room = _empty_room(desk, need, facts)
+        if room < low:
+            whose = f"role {need.role.name!r}: " if len(needs) > 1 else ""
+            detail = f"{whose}at most {room} of {low} members would fit on the empty cluster"
+            return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, low, room, wakes=("capacity", "owner"))
+    return _lacking_together(desk, needs, lows) if len(needs) > 1 else None
+
+
+def _lacking_together(desk: Desk, needs: tuple[Need, ...], lows: list[int]) -> Reason | None:
+    """A resource of which all nodes together have less than all roles together ask for."""
+    asked = dict.fromkeys(desk.view.resources.values(), 0)
+    for need, low in zip(needs, lows, strict=True):
+        for resource, amount in need.ask:
+            asked[resource] += low * amount
+    for name, resource in desk.view.resources.items():
+        have = desk.view.total[resource]
+        if asked[resource] > have:
+            detail = f"its roles ask for {asked[resource]} {name} together, and all nodes together have {have}"
+            return wait(Token.NEVER_FITS, detail, "capacity", "owner", kind=Kind.CHANGE)
+    return None
 
 
 def _empty_room(desk: Desk, need: Need, facts: dict[object, int]) -> int:
@@ -71,41 +95,53 @@ class Verdict:
 
     def __init__(self, desk: Desk, needs: tuple[Need, ...]) -> None:
         self._desk = desk
-        self._need = needs[0]
-        self._several = len(needs) > 1
-        outlook = Outlook(desk.profile, self._need, 0, 1, desk.mask(self._need))
-        self.free_now = outlook.capacity()
-        self.level = outlook.level()
-        self.in_sum = outlook.total(outlook.fits) if self.level else self.free_now
-        self._counted: dict[str, int] = {}
+        self._needs = needs
+        self._outlooks = [Outlook(desk.profile, need, 0, 1, desk.mask(need)) for need in needs]
+        self._free_now = [outlook.capacity() for outlook in self._outlooks]
+        self._counted: dict[tuple[int, str], int] = {}
 
     def reason(self, job: Job) -> Reason:
-        """Why a gang that asks like this found no seats."""
-        low = self._desk.sizes(job, 0, self._need.shape).low
-        if self.free_now >= low and not self._several:
-            return RESERVED_AHEAD
-        if self.level and self.in_sum >= low:
-            return Reason(Token.NO_DOMAIN, Kind.WAIT, self.level, wakes=("capacity",))
-        return MISSING[self._missing(low)]
+        """Why a gang that asks like this found no seats: what is wrong with the first role that does not fit."""
+        for role, free in enumerate(self._free_now):
+            low = self._low(job, role)
+            if free < low:
+                return self._short(role, low)
+        return RESERVED_AHEAD if self._fit_together(job) else MISSING[Token.NO_CAPACITY]
 
-    def _missing(self, low: int) -> Token:
-        if self._with("foreign") >= low:
-            return Token.USED_BY_OTHERS
-        if self._with("lost") >= low:
-            return Token.NODES_LOST
-        return Token.NO_CAPACITY
+    def _low(self, job: Job, role: int) -> int:
+        return self._desk.sizes(job, role, self._needs[role].shape).low
 
-    def _with(self, what: str) -> int:
-        """The room there would be if others' use (or the loss of nodes) were undone."""
-        if what not in self._counted:
-            self._counted[what] = self._recount(what)
-        return self._counted[what]
+    def _fit_together(self, job: Job) -> bool:
+        """Whether all roles find room beside each other, if only the present moment counted."""
+        if len(self._needs) == 1:
+            return True
+        desk = self._desk
+        lows = [self._low(job, role) for role in range(len(self._needs))]
+        sizes = [Sizes(low, low, low, (low,)) for low in lows]
+        return desk.seat_roles(desk, job, self._needs, sizes, desk.now, desk.now + 1) is not None
 
-    def _recount(self, what: str) -> int:
+    def _short(self, role: int, low: int) -> Reason:
+        outlook = self._outlooks[role]
+        level = outlook.level()
+        if level and outlook.total(outlook.fits) >= low:
+            return Reason(Token.NO_DOMAIN, Kind.WAIT, level, wakes=("capacity",))
+        if self._with(role, "foreign") >= low:
+            return MISSING[Token.USED_BY_OTHERS]
+        if self._with(role, "lost") >= low:
+            return MISSING[Token.NODES_LOST]
+        return MISSING[Token.NO_CAPACITY]
+
+    def _with(self, role: int, what: str) -> int:
+        """The room there would be for a role if others' use (or the loss of nodes) were undone."""
+        if (role, what) not in self._counted:
+            self._counted[role, what] = self._recount(role, what)
+        return self._counted[role, what]
+
+    def _recount(self, role: int, what: str) -> int:
         view, desk = self._desk.view, self._desk
         touched = [n for n, trait in enumerate(view.traits) if trait is not None and _hit(trait, what)]
         if not touched:
-            return self.free_now
+            return self._free_now[role]
         profile = Profile(view, desk.now, desk.profile.percent, desk.usable)
         mask = desk.usable | (view.class_weight > 0) if what == "lost" else desk.usable
         if what == "foreign":
@@ -115,7 +151,7 @@ class Verdict:
                 for name, amount in trait.foreign.items() if trait else ():
                     lanes[view.resources[name], number] += amount
             profile.lanes = [row.reshape(1, -1) for row in lanes]
-        return _room(self._need, profile, mask & _tagged(desk, self._need))
+        return _room(self._needs[role], profile, mask & _tagged(desk, self._needs[role]))
 
 
 def _hit(trait: Trait, what: str) -> bool:

@@ -1,0 +1,67 @@
+"""The token of gangs with several roles, and what never fits."""
+
+import pytest
+
+from tests.clusters import drawn, seat, submit
+from tests.clusters import gang as one_role
+from tutti.engine.decide import decide
+from tutti.engine.model import SECOND, Estimate, Gang, Kind, Role, Shape, Source, Token
+from tutti.engine.policy import Policy, Reservation
+
+NOW = 100 * SECOND
+
+
+def two(ps: int, workers: int, run_s: int = 60, **worker: object) -> Gang:
+    """A gang of `ps` members of two cards and `workers` of eight."""
+    roles = (
+        Role("ps", ps, shapes=(Shape({"gpu": 2}),)),
+        Role("worker", workers, shapes=(Shape({"gpu": 8}),), **worker),  # type: ignore[arg-type]
+    )
+    return Gang("g", roles, estimate=Estimate(run_s * SECOND, source=Source.DECLARED))
+
+
+def reason(world):
+    return decide(world.view(), NOW, Policy(reserve=Reservation(depth=1))).answers["g"]
+
+
+@pytest.mark.parametrize(
+    ("picture", "gang", "token"),
+    [
+        pytest.param("8 8", two(1, 2), Token.NEVER_FITS, id="each role fits, all together ask for more than there is"),
+        pytest.param("8 8 8", two(1, 4), Token.NEVER_FITS, id="one role does not fit"),
+        pytest.param("8 8-1 8-1", two(1, 2), Token.USED_BY_OTHERS, id="others use what the second role needs"),
+        pytest.param("8 8x 8x", two(1, 2), Token.NODES_LOST, id="nodes are missing for the second role"),
+    ],
+)
+def test_several_roles(picture, gang, token):
+    assert reason(submit(drawn(picture), gang)).token is token
+
+
+def test_roles_that_fit_alone_but_not_beside_each_other_lack_room():
+    world = seat(drawn("8 8 8"), one_role("h", 1, 7, run_s=500), "n0")
+    assert reason(submit(world, two(1, 2))).token is Token.NO_CAPACITY
+
+
+def test_all_roles_together_are_told_with_their_numbers():
+    found = reason(submit(drawn("8 8"), two(1, 2)))
+    assert found.detail == "its roles ask for 18 gpu together, and all nodes together have 16"
+    assert found.kind is Kind.CHANGE
+
+
+def test_the_role_that_never_fits_is_named_with_the_size_that_would():
+    found = reason(submit(drawn("8 8 8 8"), two(1, 5)))
+    assert found.detail == "role 'worker': at most 4 of 5 members would fit on the empty cluster"
+    assert (found.asked, found.placeable) == (5, 4)
+
+
+def test_several_roles_that_would_delay_a_promise():
+    world = seat(drawn("8 8 8"), one_role("h", 1, 8, run_s=200), "n0")
+    submit(world, one_role("first", 3, 8, run_s=50, priority=1))
+    found = reason(submit(world, two(1, 1, run_s=500)))
+    assert found.token is Token.RESERVED_AHEAD
+
+
+def test_the_nearest_of_several_shapes_is_told():
+    shapes = (Shape({"gpu": 16}), Shape({"gpu": 8}))
+    found = reason(submit(drawn("8 8"), Gang("g", (Role(min=3, shapes=shapes),))))
+    assert found.detail == "at most 2 of 3 members would fit on the empty cluster"
