@@ -78,7 +78,7 @@ def unwrap(dataset: Any) -> tuple[Any, dict[str, Any]]:
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         raise DataChanged(
             f"batches() needs data with random access, and a {type(dataset).__name__} has no length or no index: "
-            f"wrap a stream with tutti.train.stream.Stream, which says what it can promise"
+            f"a stream cannot be read exactly once, so write it to a dataset first"
         )
     return dataset, options
 
