@@ -35,7 +35,7 @@ def test_every_state_is_in_the_glossary():
 
 def test_every_command_has_a_section():
     text = page("docs/reference/command.md")
-    assert re.findall(r"^### `tutti (\w+)`$", text, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^### `tutti ([\w-]+)`$", text, re.MULTILINE) == list(COMMANDS)
 
 
 def test_every_decision_is_on_the_list_under_its_title():
