@@ -33,13 +33,11 @@ def test_every_remedy_starts_the_gang(scene, which):
 
 
 @given(scenes(PLAIN), st.integers(0, 7))
-def test_a_gang_that_waits_for_others_is_told_whose_end_is_enough(scene, which):
+def test_a_gang_that_could_run_is_told_what_would_start_it(scene, which):
     view = scene.view()
     answers = decide(view, scene.now, scene.policy).answers
-    names = sorted(name for name in answers if answers[name].token in {Token.NO_CAPACITY, Token.RESERVED_AHEAD})
+    names = sorted(name for name in answers if answers[name].token not in {Token.INVALID, Token.NEVER_FITS})
     assume(names)
     name = names[which % len(names)]
 
-    found = remedies(view, scene.now, scene.policy, name, 100, most=9)
-
-    assert found, answers[name]
+    assert remedies(view, scene.now, scene.policy, name, budget=60, most=1), answers[name]

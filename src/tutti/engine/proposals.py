@@ -21,7 +21,8 @@ from .trial import Proposal, Step, Trial, Tried, Who
 
 MOST_QUEUES = 4
 MOST_MOMENTS = 64
-MOST_ROUNDS = 4
+MOST_PRUNED = 8
+"""Gangs whose end is waited for are tried without one by one, if they are no more than this."""
 MOST_NAMED = 4
 """Names a sentence repeats before it counts the rest."""
 PARTS = (2, 4, 8)
@@ -480,33 +481,51 @@ def _fewest(trial: Trial, before: Sequence[Step], steps: Sequence[Step], at: int
 
 
 def _endings(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:
-    """The gangs whose end is enough: as few as possible of those that end first."""
+    """The gangs whose end is enough: as few as possible of those that end first, then of those that wait too."""
     ends = [(tried.desk.end_of(slot), tried.view.held(slot).gang.name) for slot in tried.view.seated]
-    names = [name for _end, name in sorted(ends)]
-    expected = {name: end for end, name in ends}
-    for _round in range(MOST_ROUNDS):
-        steps = [ev.Ended(0, name) for name in names]
-        enough = _fewest(trial, before, steps, tried.at)
+    expected = {name: end for end, name in sorted(ends)}
+    names: list[str] = list(expected)
+    for more in (_nobody, _in_the_way, _everybody):
+        names += more(trial, (*before, *_end(names)), tried, names)
+        enough = _fewest(trial, before, _end(names), tried.at)
         if enough:
-            kept = _needed(trial, before, [step.gang for step in enough if isinstance(step, ev.Ended)], tried.at)
-            yield _ended(kept, expected)
+            yield _ended(_needed(trial, before, names[: len(enough)], tried), expected)
             return
-        more = _in_the_way(trial, (*before, *steps), tried, names)
-        if not more:
-            return
-        names += more
 
 
-def _needed(trial: Trial, before: Sequence[Step], names: list[str], at: int) -> list[str]:
+def _end(names: Sequence[str]) -> tuple[ev.Ended, ...]:
+    return tuple(ev.Ended(0, name) for name in names)
+
+
+def _needed(trial: Trial, before: Sequence[Step], names: list[str], tried: Tried) -> list[str]:
     """The same without those whose end is not needed, as far as the budget goes."""
-    if len(names) > 1 and trial.starts((*before, ev.Ended(0, names[-1])), at):
-        return names[-1:]
     kept = names
-    for name in names:
+    for fewer in (names[-1:], _on_its_seats(trial, before, names, tried)):
+        if len(fewer) < len(kept) and trial.starts((*before, *_end(fewer)), tried.at):
+            kept = fewer
+    for name in kept if len(kept) <= MOST_PRUNED else ():
         fewer = [other for other in kept if other != name]
-        if fewer and trial.starts((*before, *(ev.Ended(0, other) for other in fewer)), at):
+        if fewer and trial.starts((*before, *_end(fewer)), tried.at):
             kept = fewer
     return kept
+
+
+def _on_its_seats(trial: Trial, before: Sequence[Step], names: list[str], tried: Tried) -> list[str]:
+    """Those of the gangs that sit where this one would; and those that wait, who sit nowhere."""
+    there = trial.run((*before, *_end(names)), tried.at)
+    if there is None or not there.starts:
+        return names
+    taken = {node for held in there.seats for node in held.nodes}
+    jobs = {name: tried.view.job(name) for name in names}
+    return [name for name, job in jobs.items() if job and (not job.life.seats or taken & _nodes(job))]
+
+
+def _nodes(job: Job) -> set[int]:
+    return {node for held in job.life.seats for node in held.nodes}
+
+
+def _nobody(*_: object) -> list[str]:
+    return []
 
 
 def _in_the_way(trial: Trial, steps: Sequence[Step], tried: Tried, known: list[str]) -> list[str]:
@@ -516,8 +535,19 @@ def _in_the_way(trial: Trial, steps: Sequence[Step], tried: Tried, known: list[s
         return []
     desk = there.desk
     taking = {*desk.stays, *desk.started, *desk.strict_queues.values()} - {tried.gang, *known}
-    slots = [slot for slot in there.view.queued if there.view.held(slot).gang.name in taking]
-    return [there.view.held(slot).gang.name for slot in in_line(there.view, slots, tried.at, trial.policy)]
+    return _in_order(trial, tried, taking)
+
+
+def _everybody(trial: Trial, _: Sequence[Step], tried: Tried, known: list[str]) -> list[str]:
+    """Everybody else who waits, in order."""
+    names = {tried.view.held(slot).gang.name for slot in tried.view.queued}
+    return _in_order(trial, tried, names - {tried.gang, *known})
+
+
+def _in_order(trial: Trial, tried: Tried, names: set[str]) -> list[str]:
+    view = tried.view
+    slots = [slot for slot in view.queued if view.held(slot).gang.name in names]
+    return [view.held(slot).gang.name for slot in in_line(view, slots, tried.at, trial.policy)]
 
 
 def _ended(names: list[str], expected: dict[str, int]) -> Proposal:

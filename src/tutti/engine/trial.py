@@ -14,7 +14,7 @@ from .decide import decide
 from .desk import Desk
 from .edit import AnyEdit, ChangeGang, Edit, edited
 from .explain import Explanation, known, told
-from .model import NEVER, Data, Job
+from .model import NEVER, Data, Job, Seats
 from .plan import Plan, Resume, Start
 from .policy import Policy
 from .twin import world_of
@@ -55,7 +55,9 @@ class Tried:
     def __init__(self, view: View, plan: Plan, gang: str, at: int) -> None:
         self.view, self.plan, self.at = view, plan, at
         self.gang = gang
-        self.starts = any(isinstance(action, Start | Resume) and action.gang == gang for action in plan.actions)
+        given = [action.seats for action in plan.actions if isinstance(action, Start | Resume) and action.gang == gang]
+        self.starts = bool(given)
+        self.seats: tuple[Seats, ...] = given[0] if given else ()
 
     @property
     def job(self) -> Job:
