@@ -8,6 +8,8 @@ from tools.skips import pytest_sessionfinish
 
 __all__ = ["pytest_sessionfinish"]
 
-settings.register_profile("test", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "200")), deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "test", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "200")), deadline=None, derandomize=True, print_blob=True
+)
 settings.register_profile("soak", max_examples=100_000, deadline=None, print_blob=True)
 settings.load_profile("test")

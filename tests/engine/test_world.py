@@ -263,6 +263,7 @@ def test_a_gang_moves_through_its_life():
     assert running.class_free[0, running.class_of[:2]].tolist() == [0, 0]
     assert waiting.held(0).life.state is State.WAITING
     assert waiting.held(0).life.ran == 4 * SECOND
+    assert waiting.ends[0].tolist() == [NEVER] * 3
     assert waiting.class_free[0, waiting.class_of[:2]].tolist() == [8, 8]
 
 

@@ -193,6 +193,7 @@ class Books:
         del self.seated[slot]
         self.leaving.pop(slot, None)
         self.watched.pop(slot, None)
+        self.ends[slot] = NEVER
 
     def forget(self, slot: int) -> None:
         """Nothing is known of the gang in the slot any more."""
@@ -201,7 +202,6 @@ class Books:
         self.jobs[slot] = None
         if slot in self.seated:
             self.take_off_seats(slot)
-        self.ends[slot] = NEVER
 
     def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
         stamp = decided or self.version

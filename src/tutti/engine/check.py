@@ -77,7 +77,7 @@ Found = Iterator[tuple[Rule, str]]
 
 def check(view: View, plan: Plan, policy: Policy, now: int | None = None) -> list[Violation]:
     """Everything that is wrong with a plan, in the order of its actions; empty when it may be carried out."""
-    if not plan.actions and not plan.answers and not view.queued:
+    if not plan.actions and (not plan.is_answered or not (view.queued or plan.answers)):
         return []
     return list(_Audit(view, plan, policy, plan.at if now is None else now).run())
 
@@ -87,7 +87,7 @@ class _Audit:
 
     def __init__(self, view: View, plan: Plan, policy: Policy, now: int) -> None:
         self.view, self.plan, self.policy, self.now = view, plan, policy, now
-        self.room = Room(view, now, policy.reserve.quantile)
+        self.room = Room(view, now, policy)
         self.beside = Neighbours(view, policy, now)
         self.seats = {view.held(slot).gang.name: view.held(slot).life.seats for slot in view.seated}
         waiting = [view.held(slot) for slot in view.queued]
@@ -109,7 +109,7 @@ class _Audit:
                 yield Violation(rule, action.gang, sentence, index)
         for gang in self._delayed():
             yield Violation(Rule.PROMISE, gang, "what the plan starts leaves no room for it at the promised time")
-        for gang, sentence in self._answers():
+        for gang, sentence in _answers(self.view, self.plan, self.started, self.ended):
             yield Violation(Rule.ANSWER, gang, sentence)
 
     def _look_ahead(self) -> None:
@@ -194,12 +194,12 @@ class _Audit:
             yield Rule.FIT, sentence
         yield from self._whole(job, action.seats)
         end = self.room.end(job)
+        yield from self._settle(job, action.seats, end, before)
         if isinstance(action, Shrink | Migrate):
             yield from self._for_somebody(name, action.room_for)
             until = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
-            leaving = newcomers(before, action.seats)
-            self.room.write(GOING, self.room.spread(name, leaving, self.now, min(end, until)))
-        yield from self._settle(job, action.seats, end, before)
+            given_up = newcomers(before, action.seats)
+            self.room.write(GOING, self.room.spread(name, given_up, self.now, min(end, until)))
 
     def _evict(self, job: Job, action: Evict) -> Found:
         name = job.gang.name
@@ -212,7 +212,7 @@ class _Audit:
         if action.how is How.PARK and not job.gang.parkable:
             yield Rule.RECLAIM, "it cannot be parked"
         yield from self._for_somebody(name, action.room_for)
-        if not self._on_bad_nodes(job):
+        if not self._on_bad_nodes(job) and not self._turn_is_over(job, action):
             yield from self._spared(job)
 
     def _spared(self, job: Job) -> Found:
@@ -220,12 +220,20 @@ class _Audit:
         reclaim, queue = self.policy.reclaim, self.view.queue_of(job)
         if not job.gang.preemptible:
             yield Rule.RECLAIM, "it may not be interrupted"
-        least = job.gang.min_run or (queue.min_run if queue is not None else 0) or reclaim.min_run
+        least = max(job.gang.min_run, queue.min_run if queue is not None else 0, reclaim.min_run)
         if job.life.started + least > self.now:
             yield Rule.RECLAIM, "it is taken inside its minimum run time"
         budget = job.gang.interruptions_per_day or reclaim.interruptions_per_day
         if sum(at > self.now - DAY for at in job.life.interruptions) >= budget:
             yield Rule.RECLAIM, f"it was already interrupted {budget} times within a day"
+
+    def _turn_is_over(self, job: Job, action: Evict) -> bool:
+        """Whether its queue takes turns, and it makes room for another of the queue after its own."""
+        queue, other = self.view.queue_of(job), self.room.job(action.room_for)
+        if queue is None or not queue.slice or other is None or other.gang.queue != queue.name:
+            return False
+        least = max(job.gang.min_run, queue.min_run, queue.slice)
+        return action.how is How.PARK and job.life.turn + least <= self.now
 
     def _on_bad_nodes(self, job: Job) -> bool:
         """Whether it cannot stay anyway: members are lost, or a node under it is being emptied."""
@@ -284,7 +292,8 @@ class _Audit:
         """A pledge is for the whole gang, and whoever still holds it was told to leave."""
         for victim in pledge.victims:
             leaving = self.room.job(victim)
-            if victim not in self.room.leaving and (leaving is None or leaving.life.state is not State.DRAINING):
+            asked = leaving is not None and (leaving.life.state is State.DRAINING or leaving.life.target)
+            if victim not in self.room.leaving and not asked:
                 yield Rule.RECLAIM, f"it waits for {victim!r}, which was not told to leave"
         yield from self._whole(job, pledge.seats)
         self.pledges[job.gang.name] = pledge
@@ -313,6 +322,7 @@ class _Audit:
         yield from self._closed(job, fresh, self.now, end)
         yield from self._domain_room(job.gang, seats, before)
         self.room.erase(SEAT, name, before)
+        self.room.erase(GOING, name, job.life.target)
         self.seats[name] = seats
         self.beside.sit(job.gang, seats)
         claims = self.room.spread(name, seats, self.now, end)
@@ -399,7 +409,7 @@ class _Audit:
                         return True
         return False
 
-    # -- queues and answers
+    # -- queues
 
     def _limits(self, job: Job, seats: tuple[Seats, ...]) -> Found:
         """What a queue holds, and what a user holds in it, stays within their limits, all the way up the tree."""
@@ -427,15 +437,19 @@ class _Audit:
                 mine.update(dict(zip(self.view.resources, use.users.get(user, ()), strict=False)))
         return found, mine
 
-    def _answers(self) -> Iterator[tuple[str, str]]:
-        waiting = {self.view.held(slot).gang.name for slot in self.view.queued}
-        answers = self.plan.answers.keys()
-        for name in sorted(waiting - self.started - self.ended - answers):
-            yield name, "it waits, and the plan neither starts it nor says why"
-        for name in sorted(answers & self.started):
-            yield name, "it starts, and yet there is a reason why it waits"
-        for name in sorted(answers - waiting):
-            yield name, "there is a reason why it waits, but it does not wait"
+
+def _answers(view: View, plan: Plan, started: set[str], ended: set[str]) -> Iterator[tuple[str, str]]:
+    """Every gang that waits, and no other, has a reason; a plan whose answers were left out is not asked."""
+    if not plan.is_answered:
+        return
+    waiting = {view.held(slot).gang.name for slot in view.queued}
+    answers = set(plan.answers)
+    for name in sorted(waiting - started - ended - answers):
+        yield name, "it waits, and the plan neither starts it nor says why"
+    for name in sorted(answers & started):
+        yield name, "it starts, and yet there is a reason why it waits"
+    for name in sorted(answers - waiting):
+        yield name, "there is a reason why it waits, but it does not wait"
 
 
 def _amounts(gang: Gang, seats: tuple[Seats, ...]) -> dict[str, int]:

@@ -6,8 +6,10 @@ Only nodes that a plan touches are looked at, so the cost follows the plan and n
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .estimate import overrun_end
+from .check_seats import newcomers
+from .estimate import overrun_end, run_time
 from .model import MOST_MEMBERS, NEVER, SEATED, Gang, Job, Node, Pledge, Promise, Seats, State
+from .policy import Policy
 from .view import View
 
 
@@ -24,19 +26,21 @@ class Claim(NamedTuple):
 
 Claims = dict[int, Claim]
 SEAT, GOING, PROMISE, PLEDGE = "seat", "going", "promise", "pledge"
-"""Why a gang has a claim: it sits there, it is on its way out, it was promised the room, the room is freed for it."""
+"""Why a gang has a claim: it sits there, it is on its way in or out, it was promised the room, room is freed for it."""
 HELD = (SEAT, GOING)
 
 
 class Room:
     """Who holds what, and until when. A node is read from the view when it is first asked about."""
 
-    def __init__(self, view: View, now: int, percent: int) -> None:
+    def __init__(self, view: View, now: int, policy: Policy) -> None:
         self.view, self.now = view, now
         self.slots = {job.gang.name: slot for slot, job in enumerate(view.jobs) if job is not None}
         self.leaving: dict[str, int] = {}
         """Gangs that the plan tells to leave, and by when."""
-        self._percent = percent
+        self._percent = policy.reserve.quantile
+        self._grace = policy.reclaim.grace
+        self._asked = self._targets()
         self._here: dict[int, dict[tuple[str, str], Claim]] = {}
 
     def write(self, kind: str, claims: Claims) -> None:
@@ -68,25 +72,27 @@ class Room:
         return self.spread(gang, promise.seats, begin, max(promise.end, begin + 1))
 
     def pledged(self, gang: str, pledge: Pledge) -> Claims:
-        """What a pledge claims, from the moment its victims are expected to be gone."""
-        begin = max([self.now, *(self.gone_by(victim) for victim in pledge.victims)])
-        claims = self.spread(gang, pledge.seats, begin, max(pledge.expires, begin + 1))
+        """What a pledge claims, from the moment its victims are expected to be gone, for as long as the gang runs."""
+        begin = max([self.now, *(self.gone_by(victim, pledge) for victim in pledge.victims)])
+        job = self.view.held(self.slots[gang])
+        length = run_time(job, self.view.queue_of(job), self._percent, pledge.seats)
+        claims = self.spread(gang, pledge.seats, begin, min(begin + length, NEVER))
         victims = frozenset(pledge.victims)
         return {node: claim._replace(victims=victims) for node, claim in claims.items()}
 
-    def gone_by(self, victim: str) -> int:
-        """When a victim is expected to be gone."""
+    def gone_by(self, victim: str, pledge: Pledge) -> int:
+        """When a victim is expected to have made room."""
         job = self.job(victim)
         if job is None or job.life.state not in SEATED:
             return self.now
-        return min(self.end(job), self.leaving.get(victim, NEVER))
+        return min(self.end(job), self.leaving.get(victim, NEVER), pledge.since + self._grace)
 
     def end(self, job: Job) -> int:
         """When a seated gang is expected to give its seats back; always ahead."""
         slot = self.slots[job.gang.name]
         first = 0 if self._percent <= 50 else 1 if self._percent <= 90 else 2
         ends = [int(end) for end in self.view.ends[slot]]
-        later = [end for end in ends[first:] if end > self.now]
+        later = [max(end, self.now + 1) for end in ends[first:] if end >= self.now]
         end = later[0] if later else overrun_end(int(self.view.begun[slot]), ends[2], self.now)
         leaving = job.life.state is State.DRAINING
         return max(min(end, job.life.leave_by), self.now + 1) if leaving else end
@@ -99,7 +105,7 @@ class Room:
         others = [
             claim
             for (kind, name), claim in self._claims(node).items()
-            if kind in against and name != mine.gang and claim.end > mine.begin
+            if kind in against and (name != mine.gang or kind == GOING) and claim.end > mine.begin
         ]
         return next(filter(None, (lacking(there, at, mine, others) for at in _moments(mine, others))), "")
 
@@ -145,6 +151,18 @@ class Room:
             before = found.get((SEAT, job.gang.name))
             asks = plus(before.asks, asks) if before else asks
             found[SEAT, job.gang.name] = Claim(job.gang.name, self.now, self.end(job), asks)
+        found.update({(GOING, claim.gang): claim for claim in self._asked.get(node, ())})
+        return found
+
+    def _targets(self) -> dict[int, list[Claim]]:
+        """Room kept for gangs that were asked to change their seats and have not answered yet."""
+        found: dict[int, list[Claim]] = {}
+        for slot in self.view.seated:
+            job = self.view.jobs[slot]
+            if job is not None and job.life.target and job.life.target_by > self.now:
+                more = newcomers(job.life.target, job.life.seats)
+                for node, claim in self.spread(job.gang.name, more, self.now, self.end(job)).items():
+                    found.setdefault(node, []).append(claim)
         return found
 
 

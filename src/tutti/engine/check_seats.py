@@ -136,10 +136,9 @@ def wrong_sizes(job: Job, seats: tuple[Seats, ...]) -> Iterator[str]:
     for at, (role, held) in enumerate(zip(job.gang.roles, seats, strict=True)):
         low, _, high = sizes(role, held.shape)
         done = job.life.done[at] if at < len(job.life.done) else 0
-        if role.coupling is Coupling.LOOSE:
-            low, high, rule = 0, high - done, SizeRule()
-        else:
-            rule = role.rule
+        loose, spare = role.coupling is Coupling.LOOSE, bool(role.spare_for and job.life.lost)
+        rule = SizeRule() if loose or spare else role.rule
+        low, high = 0 if loose or spare else low, high - done if loose else high
         if not low <= held.members <= high:
             yield f"role {role.name!r} has {held.members} members, not {low} to {high}"
         elif held.members and not legal(rule, held.members):
@@ -225,7 +224,7 @@ def moved_wrongly(job: Job, action: Grow | Shrink | Repair | Migrate, before: tu
     for role, old, new in zip(job.gang.roles, before, action.seats, strict=True):
         had, has = members_by_node(old), members_by_node(new)
         keeps = all(has[node] >= count for node, count in had.items())
-        if isinstance(action, Grow | Repair) and not keeps:
+        if isinstance(action, Grow | Repair) and not keeps and not (role.spare_for and job.life.lost):
             yield f"role {role.name!r} does not keep the seats it has"
         if isinstance(action, Grow) and role.coupling is Coupling.GANG and _ranks(new)[: old.members] != _ranks(old):
             yield f"role {role.name!r} does not keep its ranks"
