@@ -11,4 +11,4 @@ import click
 def train(arguments: tuple[str, ...]) -> None:
     """Run an elastic training loop on this machine, without a scheduler."""
     # The library stands alone, so the command becomes its launcher instead of calling into it.
-    os.execv(sys.executable, [sys.executable, "-m", "tutti.train", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", "tutti.train", *arguments])  # noqa: S606 - our own launcher
