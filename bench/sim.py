@@ -13,12 +13,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import accasim
 from tutti.engine.presets import PRESETS
 from tutti.sim.cluster import plain
 from tutti.sim.experiment import Options, prepare
 from tutti.sim.generate import Drawn, Load
 from tutti.sim.run import Simulation
 from tutti.sim.task import Workload
+from tutti.sim.traces.log import Log
 from tutti.sim.traces.read import read_trace
 
 GOALS = {
@@ -39,6 +45,8 @@ LOGS = {
     "jobs_per_s_curie": ("cea-curie-sample/curie_sample.swf", "5832x16"),
 }
 POLICY = PRESETS["easy"].policy
+ROOT = Path(__file__).resolve().parents[1]
+RACE_JOBS = 5_000
 
 
 def played(workload: Workload, nodes: int, each: int, resource_name: str) -> float:
@@ -71,6 +79,24 @@ def generated(jobs: int = 10_000) -> float:
     return played(Drawn(Load(jobs=jobs, devices=8_000, load=0.8)), 1_000, 8, "gpu")
 
 
+def race() -> float | None:
+    """Our speed over AccaSim's: same log, same policy, same run, in seconds of processor time."""
+    traces = os.environ.get("TUTTI_TRACES", "")
+    path = Path(traces) / LOGS["jobs_per_s_kth"][0]
+    if not traces or not path.exists():
+        return None
+    case = prepare(_first(read_trace(path), RACE_JOBS), Options())
+    simulation = Simulation(case.tasks(elastic=False), case.cluster, POLICY, "slot", checked=False)
+    begun = time.process_time()
+    simulation.run()
+    ours = RACE_JOBS / (time.process_time() - begun)
+    return ours / accasim.jobs_per_s(path, case.devices, RACE_JOBS)
+
+
+def _first(log: Log, jobs: int) -> Log:
+    return msgspec.structs.replace(log, rows=log.rows[:jobs])
+
+
 def growth() -> float:
     """Cost per job of ten times the jobs, beside the cost of the fewer."""
     return generated(2_000) / generated(20_000)
@@ -79,7 +105,7 @@ def growth() -> float:
 def in_own_process(jobs: int) -> dict[str, float]:
     """Time and memory of a long run, measured in a process of its own."""
     code = f"import sys; sys.argv = ['bench']; from bench.sim import alone; alone({jobs})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -106,6 +132,7 @@ def figures(wanted: set[str]) -> dict[str, float | None]:
         **{name: from_log(name) for name in LOGS},
         "jobs_per_s_generated": generated,
         "growth_10x": growth,
+        "accasim_ratio": race,
     }
     for name, measure in single.items():
         if not wanted or any(word in name for word in wanted):
