@@ -4,8 +4,9 @@ import pytest
 
 from tests.clusters import drawn, seat, submit
 from tests.clusters import gang as one_role
+from tutti.engine import events as ev
 from tutti.engine.decide import decide
-from tutti.engine.model import SECOND, Estimate, Gang, Kind, Role, Shape, Source, Token
+from tutti.engine.model import SECOND, Estimate, Gang, Kind, Near, Role, Shape, Source, Token, Window
 from tutti.engine.policy import Policy, Reservation
 
 NOW = 100 * SECOND
@@ -65,3 +66,21 @@ def test_the_nearest_of_several_shapes_is_told():
     shapes = (Shape({"gpu": 16}), Shape({"gpu": 8}))
     found = reason(submit(drawn("8 8"), Gang("g", (Role(min=3, shapes=shapes),))))
     assert found.detail == "at most 2 of 3 members would fit on the empty cluster"
+
+
+def test_room_beside_somebody_it_may_not_sit_with_is_no_room():
+    world = seat(drawn("8"), one_role("db", 1, 1, run_s=500, marks=("db",)), "n0")
+    assert reason(submit(world, one_role("g", 1, 1, repels=(Near("db"),)))).token is Token.NO_CAPACITY
+
+
+@pytest.mark.parametrize(
+    ("start", "token"),
+    [
+        pytest.param(50, Token.NO_CAPACITY, id="a window is open"),
+        pytest.param(150, Token.RESERVED_AHEAD, id="a window is coming"),
+    ],
+)
+def test_a_window_closes_nodes_while_it_is_open_and_promises_them_before(start, token):
+    world = submit(drawn("8"), one_role("g", 1, 8, run_s=100))
+    world.apply(ev.WindowSet(0, Window("upkeep", start * SECOND, 300 * SECOND, ("n0",))))
+    assert reason(world).token is token

@@ -9,7 +9,7 @@ from .place import Need, Outlook
 from .plan import Reason
 from .profile import Bools, Ints, Profile
 from .sizes import Sizes
-from .whole import shapes_of
+from .whole import allowed, shapes_of
 
 RESERVED_AHEAD = Reason(Token.RESERVED_AHEAD, Kind.WAIT, wakes=("capacity", "time"))
 MISSING = {
@@ -112,10 +112,12 @@ class Verdict:
         return self._desk.sizes(job, role, self._needs[role].shape).low
 
     def _fit_together(self, job: Job) -> bool:
-        """Whether all roles find room beside each other, if only the present moment counted."""
-        if len(self._needs) == 1:
-            return True
+        """Whether all roles find room, with the company there is and beside each other, if only this moment counted."""
         desk = self._desk
+        if len(self._needs) == 1:
+            need = self._needs[0]
+            mask = allowed(desk, job, need, desk.now, desk.now + 1)
+            return mask is desk.mask(need) or Outlook(desk.profile, need, 0, 1, mask).capacity() >= self._low(job, 0)
         lows = [self._low(job, role) for role in range(len(self._needs))]
         sizes = [Sizes(low, low, low, (low,)) for low in lows]
         return desk.seat_roles(desk, job, self._needs, sizes, desk.now, desk.now + 1) is not None
