@@ -131,7 +131,8 @@ def test_kinds_of_nodes(shape, expected):
 )
 def test_the_size_that_fits(cluster, sizes, rule, expected):
     outlook = outlook_on(drawn(cluster), rule=rule)
-    assert outlook.size(Sizes(*sizes, ())) == expected
+    low, want, high = sizes
+    assert outlook.size(Sizes(low, want, high, ())) == expected
 
 
 def test_later_seats_are_chosen_where_they_are_least_in_the_way_now():

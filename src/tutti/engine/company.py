@@ -32,6 +32,8 @@ def keep_windows_apart(desk: Desk) -> None:
         if window.end > desk.now:
             desk.profile.isolate(_positions(desk, window.nodes))
             desk.profile.moments_to_mark += [window.start, window.end]
+            desk.wake(window.start)
+            desk.wake(window.end)
 
 
 def _positions(desk: Desk, names: tuple[str, ...]) -> "np.ndarray":

@@ -53,9 +53,7 @@ def _others(job: Job) -> Reason | None:
         wakes = tuple(f"gang:{name}" for name in names)
         return Reason(Token.DEPENDENCY_WAIT, kind, ", ".join(job.gang.after), blockers=names, wakes=wakes)
     if job.life.awaiting:
-        return wait(
-            Token.WAITING_FOR_MEMBERS, f"{job.life.awaiting} members are not there yet", f"gang:{job.gang.name}"
-        )
+        return wait(Token.WAITING_FOR_MEMBERS, f"{_members(job.life.awaiting)} not there yet", f"gang:{job.gang.name}")
     return None
 
 
@@ -77,3 +75,7 @@ def over_quota(desk: Desk, job: Job) -> Reason | None:
         return None
     resource, whose = blocked
     return wait(Token.QUOTA_REACHED, f"{resource} of {whose}", f"queue:{job.gang.queue}", "capacity", kind=Kind.ASK)
+
+
+def _members(count: int) -> str:
+    return "1 member is" if count == 1 else f"{count} members are"

@@ -162,9 +162,12 @@ def drain(desk: Desk) -> None:
         job = desk.view.held(slot)
         nodes = {node for held in job.life.seats for node in held.nodes}
         by = min(until for node, until in desk.view.draining.items() if node in nodes)
-        if job.gang.name in desk.disturbed or desk.end_of(slot) <= by < NEVER or job.life.state is not State.RUNNING:
+        if job.gang.name in desk.disturbed or job.life.state is not State.RUNNING:
             continue
-        _move_or_leave(desk, job, by)
+        if desk.end_of(slot) <= by < NEVER:
+            desk.wake(desk.end_of(slot))
+        else:
+            _move_or_leave(desk, job, by)
 
 
 def _on_draining(desk: Desk) -> list[int]:
