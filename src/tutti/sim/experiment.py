@@ -10,7 +10,7 @@ from tutti.drive.account import Counting
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger, Report
 from tutti.drive.notice import Notice
-from tutti.engine.model import SECOND, Data, Listing, Queue
+from tutti.engine.model import NEVER, SECOND, Data, Listing, Queue
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
 
@@ -224,6 +224,9 @@ def _known_estimates(log: Log) -> Estimates:
 
 
 def _job(row: Row) -> limits.Job:
+    if row.patience < NEVER:
+        # Who gives up may never hold a device; what is certain is only how soon it can be over.
+        return limits.Job(row.at / SECOND, 0, min(row.run, row.patience) / SECOND)
     if row.speed is None or row.most <= row.width:
         return limits.Job(row.at / SECOND, row.width, row.run / SECOND)
     return elastic_job(row)

@@ -1,0 +1,45 @@
+"""The engine over virtual time, against schedulers that fit on a page."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.sim.textbook import Entry, starts
+from tutti.engine.model import SECOND
+from tutti.engine.presets import PRESETS
+from tutti.sim.cluster import plain
+from tutti.sim.intake import Cut, Estimates, Tasks
+from tutti.sim.run import Simulation
+from tutti.sim.traces.log import Log, Row
+
+PROCESSORS = 5
+
+
+@st.composite
+def logs(draw):
+    found = []
+    for _ in range(draw(st.integers(1, 10))):
+        run = draw(st.integers(1, 30))
+        request = run + draw(st.sampled_from([0, 0, 3, 20]))
+        found.append(Entry(draw(st.integers(0, 40)), run, draw(st.integers(1, PROCESSORS)), request))
+    return sorted(found, key=lambda job: job.submit)
+
+
+def played(jobs, policy):
+    rows = [
+        Row(f"{at:02d}", job.submit * SECOND, job.run * SECOND, job.width, job.request * SECOND + 1)
+        for at, job in enumerate(jobs)
+    ]
+    tasks = Tasks(Log("made", "made", rows, "slot"), Cut("slot", 1, whole_nodes=False), Estimates())
+    cluster = plain(PROCESSORS, 1, "slot")
+    notices: list[object] = []
+    simulation = Simulation(tasks, cluster, PRESETS[policy].policy, "slot", one_by_one=True, tell=notices.append)
+    found = [at // SECOND for at in simulation.run().started]
+    assert notices == []
+    return found
+
+
+@pytest.mark.parametrize(("policy", "backfill"), [("fcfs", ""), ("easy", "age"), ("easy-sjbf", "shortest")])
+@given(jobs=logs())
+def test_the_engine_starts_every_job_when_the_textbook_does(policy, backfill, jobs):
+    assert played(jobs, policy) == starts(jobs, PROCESSORS, backfill)
