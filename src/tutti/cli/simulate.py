@@ -40,7 +40,7 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
     elif what is None:
         raise Misused("nothing to simulate", hint="tutti simulate deadlock, or tutti simulate --scenes")
     elif is_scene(what):
-        play_scene(what, output)
+        play_scene(what, output, rest["out"])
     elif rest["protocol"]:
         play_protocol(Path(what), str(rest["protocol"]), policies, rest, output)
     else:
@@ -68,14 +68,16 @@ def list_scenes(output: str) -> None:
         click.echo(f"{name:<14} {scene.title.partition(': ')[2]}")
 
 
-def play_scene(name: str, output: str) -> None:
+def play_scene(name: str, output: str, out: object = None) -> None:
     """Tell a scene, or print its results."""
-    from tutti.sim.play import play  # noqa: PLC0415 - numpy and the engine are not needed for --help
+    from tutti.sim.play import as_case, play  # noqa: PLC0415 - numpy and the engine are not needed for --help
     from tutti.sim.scenes import find_scene, read_scene  # noqa: PLC0415
     from tutti.sim.tell import as_results, told  # noqa: PLC0415
 
     scene = read_scene(Path(name)) if name.endswith(".toml") else find_scene(name)
     variants = play(scene)
+    if out:
+        write(*as_case(scene, variants), Path(str(out)))
     if output == "json":
         click.echo(json.dumps({"schema": "tutti/v1", "scene": scene.name, "results": as_results(variants)}))
         return

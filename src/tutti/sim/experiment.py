@@ -30,6 +30,8 @@ from .traces.log import Bad, Log, Row
 DEFAULT_EACH = 8
 DEFAULT_LOAD = 0.8
 SAMPLES = 240
+Samples = list[tuple[int, dict[str, int]]]
+"""Moments, and the ledger's totals then."""
 Told = Callable[[str, int, int], None]
 """Told now and then: the policy, tasks that have ended, tasks in all."""
 
@@ -87,7 +89,7 @@ class Outcome(msgspec.Struct):
     report: Report
     interrupted: bool
     """Whether it was stopped before its end."""
-    samples: list[tuple[int, dict[str, int]]] = []
+    samples: Samples = []
     """The ledger's totals now and then, where a report was asked for."""
     troubles: list[Notice] = []
     """What the loop had to say about itself; in a sound run, nothing."""
@@ -127,9 +129,10 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         tell=troubles.append,
     )
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
-    samples: list[tuple[int, dict[str, int]]] = []
+    samples: Samples = []
     if case.keep_nodes:
-        _sample(simulation, ledger, samples, case)
+        rows = case.log.rows
+        sample(simulation, ledger, samples, rows[0].at, max((rows[-1].at - rows[0].at) // SAMPLES, SECOND))
     begun = time.perf_counter()
     interrupted = False
     try:
@@ -143,9 +146,8 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     return Outcome(policy, metrics, simulation.record, report, interrupted, samples, troubles)
 
 
-def _sample(simulation: Simulation, ledger: Ledger, samples: list[tuple[int, dict[str, int]]], case: Case) -> None:
+def sample(simulation: Simulation, ledger: Ledger, samples: Samples, first: int, step: int) -> None:
     """Look at the ledger at even distances, for as long as there are jobs."""
-    step = max((case.log.rows[-1].at - case.log.rows[0].at) // SAMPLES, SECOND)
 
     def look(at: int) -> News:
         simulation.settle()
@@ -153,7 +155,7 @@ def _sample(simulation: Simulation, ledger: Ledger, samples: list[tuple[int, dic
         simulation.agenda.add(at + step, Rank.NODES, look)
         return []
 
-    simulation.agenda.add(case.log.rows[0].at, Rank.NODES, look)
+    simulation.agenda.add(first, Rank.NODES, look)
 
 
 def _cluster(log: Log, options: Options) -> Listing:

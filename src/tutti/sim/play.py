@@ -5,15 +5,22 @@ import msgspec
 from tutti.drive.account import Counting
 from tutti.drive.ledger import Ledger
 from tutti.drive.notice import Notice
-from tutti.engine.model import NEVER, Listing, State
+from tutti.engine.model import MINUTE, NEVER, Listing, State
+from tutti.engine.policy import Policy
 from tutti.views.gantt import Bar
 
+from .backend import devices as devices_of
+from .cluster import devices
+from .experiment import Case, Outcome, Samples, offered_load, sample
 from .faults import FaultFile, drawn_up, put_on
+from .intake import Estimates
+from .metrics import measure
 from .pods import POD_FIFO, PodByPod
 from .record import Record
 from .run import Simulation
 from .scenes import Scene, SceneTasks, Variant, cluster_of, policy_of
-from .task import Workload
+from .task import PLAIN, Workload
+from .traces.log import Log, Row
 
 
 class Played(msgspec.Struct):
@@ -25,6 +32,8 @@ class Played(msgspec.Struct):
     cluster: Listing
     end: int
     notices: list[Notice]
+    policy: Policy
+    samples: Samples
 
     @property
     def record(self) -> Record:
@@ -59,8 +68,10 @@ def play_variant(scene: Scene, name: str, variant: Variant) -> Played:
     simulation = Simulation(workload, cluster, policy, "gpu", ledger=ledger, keep_nodes=True, tell=notices.append)
     faults = drawn_up(FaultFile(scene.fault), cluster, scene.horizon, seed=0)
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, faults)
+    samples: Samples = []
+    sample(simulation, ledger, samples, 0, MINUTE)
     simulation.run(until=scene.horizon)
-    return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices)
+    return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices, policy, samples)
 
 
 def _end(simulation: Simulation, scene: Scene) -> int:
@@ -70,6 +81,27 @@ def _end(simulation: Simulation, scene: Scene) -> int:
     return max(simulation.record.ended, default=1)
 
 
+def as_case(scene: Scene, variants: list[Played]) -> tuple[Case, list[Outcome]]:
+    """The scene as if it were a trace, for the report."""
+    rows = [
+        Row(task.gang.name, task.gang.submitted, task.work, devices_of(task.gang, "gpu")) for task in SceneTasks(scene)
+    ]
+    cluster = cluster_of(scene)
+    size = devices(cluster, "gpu")
+    log = Log("scene", scene.title, rows, notes=[" ".join(scene.story.split()), f"Moral: {scene.moral}"])
+    faults = drawn_up(FaultFile(scene.fault), cluster, scene.horizon, seed=0)
+    case = Case(log, cluster, Estimates(), size, offered_load(rows, size), faults, PLAIN, keep_nodes=True)
+    return case, [_outcome(played, size) for played in variants]
+
+
+def _outcome(played: Played, size: int) -> Outcome:
+    ledger = played.simulation.driver.ledger
+    assert ledger is not None
+    report = ledger.report(played.simulation.driver.world, played.end)
+    metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, 1.0)
+    return Outcome(played.policy, metrics, played.record, report, False, played.samples, played.notices)
+
+
 def bars(played: Played) -> list[Bar]:
     """Who held what, for a picture."""
     spells, record = played.record.spells, played.record
@@ -77,9 +109,9 @@ def bars(played: Played) -> list[Bar]:
     found = []
     for index, where in enumerate(spells.where or []):
         ended = spells.ended[index] if spells.ended[index] >= 0 else played.end
-        for node, devices in where:
+        for node, held in where:
             there = nodes[node]
             name = there.name if there is not None else "?"
             job = record.names[spells.task[index]]
-            found.append(Bar(job, name, devices, spells.begun[index], spells.up[index], ended))
+            found.append(Bar(job, name, held, spells.begun[index], spells.up[index], ended))
     return found

@@ -170,6 +170,9 @@ class Simulation:
             self.agenda.add(max(task.gang.submitted, now), self._arrival, lambda at: self._arrive(task, at))
 
     def _arrive(self, task: Task, at: int) -> News:
+        if task.habits is not PLAIN:
+            # Its costs are booked at moments of their own, so the books must be up to date at all times.
+            self._patient = False
         news = self.cluster.arrive(task, at)
         self._next_arrival(at)
         return news
