@@ -252,6 +252,11 @@ class Desk:
         nodes = self.view.by_line[seating.positions[order]]
         return Seats(tuple(nodes.tolist()), tuple(seating.counts[order].tolist()), need.shape)
 
+    def are_there(self, seats: Sequence[Seats]) -> bool:
+        """Whether every node these seats name still exists."""
+        nodes = self.view.nodes
+        return all(nodes[node] is not None for held in seats for node in held.nodes)
+
     def seating(self, seats: Seats) -> Seating:
         """The other way round: positions in line."""
         return Seating(self.view.line[list(seats.nodes)].astype(np.intp), np.array(seats.counts, np.int64))

@@ -16,7 +16,7 @@ def hold_targets(desk: Desk) -> None:
         if not job.life.target:
             continue
         desk.wake(job.life.target_by)
-        if job.life.target_by <= desk.now:
+        if job.life.target_by <= desk.now or not desk.are_there(job.life.target):
             continue
         end = max(desk.end_of(slot), desk.now + 1)
         needs = desk.needs(job)
@@ -38,7 +38,7 @@ def keep_promises(desk: Desk, but: str = "") -> None:
     mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
         pledge, promise = job.life.pledge, job.life.promise
-        if pledge is not None and pledge.expires > desk.now:
+        if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats):
             _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             _keep(desk, job, promise)
@@ -57,6 +57,8 @@ def _keep(desk: Desk, job: Job, promise: Promise) -> None:
 
 def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> bool:
     """Take these very seats from a moment on for the gang's stay, if all of them are free."""
+    if not desk.are_there(seats):
+        return False
     length = desk.length(job, seats)
     end = NEVER if length >= NEVER else start + length
     needs = desk.needs(job)
@@ -258,7 +260,7 @@ def wait_for_eviction(desk: Desk, job: Job) -> bool:
     pledge = job.life.pledge
     if pledge is None:
         return False
-    if pledge.expires <= desk.now or not _victims(desk, pledge):
+    if pledge.expires <= desk.now or not _victims(desk, pledge) or not desk.are_there(pledge.seats):
         desk.act(Await(job.gang.name, desk.view.number, pledge=None))
         return False
     desk.wake(pledge.expires)
