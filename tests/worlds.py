@@ -41,7 +41,7 @@ from tutti.engine.model import (
     Window,
 )
 from tutti.engine.plan import Plan, Start
-from tutti.engine.policy import Order, Placing, Policy, Reclaim, Reservation, Term
+from tutti.engine.policy import Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.view import View
 from tutti.engine.world import World
 
@@ -84,6 +84,8 @@ class Reach(NamedTuple):
     """One role, one shape, one size, and nothing that only the full planner understands."""
     invalid: bool = False
     """Some gangs are nonsense."""
+    focus: tuple[str, ...] = ()
+    """Oddities that every node, queue, role and gang shows that can."""
 
 
 SMALL = Reach()
@@ -99,9 +101,11 @@ often = st.sampled_from([True, True, False])
 
 
 @cache
-def some(*features: str) -> st.SearchStrategy[set[str]]:
-    """Up to two of these, none of them half of the time."""
-    return st.lists(st.sampled_from([*("",) * (2 * len(features)), *features]), max_size=2).map(set)
+def some(reach: Reach, *features: str) -> st.SearchStrategy[set[str]]:
+    """Up to two of these, none of them half of the time, and those in focus."""
+    always = set(features) & set(reach.focus)
+    few = st.lists(st.sampled_from([*("",) * (2 * len(features)), *features]), max_size=2)
+    return few.map(always.union)
 
 
 @cache
@@ -122,15 +126,15 @@ def nodes(draw: st.DrawFn, reach: Reach) -> tuple[Pool, list[Node]]:
     """A pool of up to three levels and the nodes in it."""
     depth = draw(st.integers(0, 1 if reach.plain else 3))
     count = draw(up_to(reach.nodes)) or 2
-    return Pool("default", LEVELS[depth]), [draw(node(f"n{index}", depth)) for index in range(count)]
+    return Pool("default", LEVELS[depth]), [draw(node(f"n{index}", depth, reach)) for index in range(count)]
 
 
 @cache
 @st.composite
-def node(draw: st.DrawFn, name: str, depth: int) -> Node:
+def node(draw: st.DrawFn, name: str, depth: int, reach: Reach) -> Node:
     """A node, now and then with a second resource, tags, foreign use or faults."""
     place = tuple(draw(one_of("aaa", "aab", "aba", "baa", "bbb"))[:depth])
-    odd = draw(some("no cpu", "fast", "odd", "foreign", "faults"))
+    odd = draw(some(reach, "no cpu", "fast", "odd", "foreign", "faults"))
     capacity = {"gpu": draw(amounts)} if "no cpu" in odd else {"gpu": draw(amounts), "cpu": 8}
     tags = tuple(tag for tag, word in (("fast", "fast"), ("!odd", "odd")) if word in odd)
     foreign = {"gpu": draw(st.integers(1, capacity["gpu"]))} if "foreign" in odd else {}
@@ -140,16 +144,16 @@ def node(draw: st.DrawFn, name: str, depth: int) -> Node:
 
 @cache
 @st.composite
-def queues(draw: st.DrawFn) -> list[Queue]:
+def queues(draw: st.DrawFn, reach: Reach) -> list[Queue]:
     """One to three queues, the last of them possibly below the second."""
-    return [draw(queue(name)) for name in ("qa", "qb", "qc")[: draw(st.integers(1, 3))]]
+    return [draw(queue(name, reach)) for name in ("qa", "qb", "qc")[: draw(st.integers(1, 3))]]
 
 
 @cache
 @st.composite
-def queue(draw: st.DrawFn, name: str) -> Queue:
+def queue(draw: st.DrawFn, name: str, reach: Reach) -> Queue:
     """A queue, now and then with a guarantee, limits or manners of its own."""
-    odd = draw(some("below", "guarantee", "limit", "user", "closed", "strict", "max_wait", "estimate", "slice"))
+    odd = draw(some(reach, "below", "guarantee", "limit", "user", "closed", "strict", "max_wait", "estimate", "slice"))
     few = st.integers(0, 12).map(lambda amount: {"gpu": amount})
     return Queue(
         name,
@@ -175,9 +179,9 @@ estimates = st.one_of(
 
 @cache
 @st.composite
-def shapes(draw: st.DrawFn) -> Shape:
+def shapes(draw: st.DrawFn, reach: Reach) -> Shape:
     """What a member asks for, and of which nodes."""
-    odd = draw(some("cpu", "fast", "either", "avoid", "tolerate", "tolerate"))
+    odd = draw(some(reach, "cpu", "fast", "either", "avoid", "tolerate", "tolerate"))
     ask = {"gpu": draw(asked), **({"cpu": draw(asked)} if "cpu" in odd else {})}
     tags = (("fast",),) if "fast" in odd else (("fast", "slow"),) if "either" in odd else ()
     avoid = ("fast",) if "avoid" in odd else ()
@@ -202,9 +206,9 @@ ROLE = ("size", "size", "want", "shapes", "loose", "rule", "within", "within", "
 
 @cache
 @st.composite
-def roles(draw: st.DrawFn, name: str, levels: tuple[str, ...]) -> Role:
+def roles(draw: st.DrawFn, name: str, levels: tuple[str, ...], reach: Reach) -> Role:
     """A role of any kind."""
-    low, odd = draw(st.integers(1, 3)), draw(some(*ROLE))
+    low, odd = draw(st.integers(1, 3)), draw(some(reach, *ROLE))
     want = low + draw(st.integers(0, 2)) if "want" in odd or "size" in odd else 0
     level, inner = one_of(*levels), one_of("node", *levels)
     return Role(
@@ -212,7 +216,7 @@ def roles(draw: st.DrawFn, name: str, levels: tuple[str, ...]) -> Role:
         min=low,
         want=want,
         max=want + draw(st.integers(0, 2)) if "size" in odd else 0,
-        shapes=(draw(shapes()), *((draw(shapes()),) if "shapes" in odd else ())),
+        shapes=(draw(shapes(reach)), *((draw(shapes(reach)),) if "shapes" in odd else ())),
         coupling=Coupling.LOOSE if "loose" in odd else Coupling.GANG,
         rule=draw(rules) if "rule" in odd else SizeRule(),
         within=draw(level) if "within" in odd else "",
@@ -228,12 +232,12 @@ def roles(draw: st.DrawFn, name: str, levels: tuple[str, ...]) -> Role:
 
 @cache
 @st.composite
-def plain_roles(draw: st.DrawFn, levels: tuple[str, ...]) -> Role:
+def plain_roles(draw: st.DrawFn, levels: tuple[str, ...], reach: Reach) -> Role:
     """A role that the naive planner understands."""
-    odd = draw(some("caps", "within"))
+    odd = draw(some(reach, "caps", "within"))
     caps = (Cap("node", draw(st.integers(1, 2))),) if "caps" in odd else ()
     within = draw(one_of(*levels)) if "within" in odd else ""
-    return Role(min=draw(st.integers(1, 4)), shapes=(draw(shapes()),), within=within, caps=caps)
+    return Role(min=draw(st.integers(1, 4)), shapes=(draw(shapes(reach)),), within=within, caps=caps)
 
 
 @cache
@@ -241,8 +245,10 @@ def plain_roles(draw: st.DrawFn, levels: tuple[str, ...]) -> Role:
 def gangs(draw: st.DrawFn, name: str, levels: tuple[str, ...], queue_names: tuple[str, ...], reach: Reach) -> Gang:
     """A gang that stands in one of the queues."""
     count = 1 if reach.plain else draw(st.sampled_from([1, 1, 1, 2, 3]))
-    made = tuple(draw(plain_roles(levels) if reach.plain else roles(f"r{i}", levels)) for i in range(count))
-    odd = draw(some("max_wait", "user", "stays", "priority"))
+    made = tuple(
+        draw(plain_roles(levels, reach) if reach.plain else roles(f"r{i}", levels, reach)) for i in range(count)
+    )
+    odd = draw(some(reach, "max_wait", "user", "stays", "priority"))
     gang = Gang(
         name,
         made,
@@ -254,7 +260,7 @@ def gangs(draw: st.DrawFn, name: str, levels: tuple[str, ...], queue_names: tupl
         max_wait=draw(seconds) if "max_wait" in odd else 0,
         preemptible="stays" not in odd,
     )
-    return gang if reach.plain else draw(elaborate(gang, levels))
+    return gang if reach.plain else draw(elaborate(gang, levels, reach))
 
 
 GANG = ("within", "switch", "parkable", "live", "restart", "speed", "deadline", "downtime", "min_run", "after",
@@ -262,9 +268,9 @@ GANG = ("within", "switch", "parkable", "live", "restart", "speed", "deadline", 
 
 
 @st.composite
-def elaborate(draw: st.DrawFn, gang: Gang, levels: tuple[str, ...]) -> Gang:
+def elaborate(draw: st.DrawFn, gang: Gang, levels: tuple[str, ...], reach: Reach) -> Gang:
     """The gang with more of what a gang may say of itself."""
-    odd = draw(some(*GANG))
+    odd = draw(some(reach, *GANG))
     level = one_of(*levels)
     return msgspec.structs.replace(
         gang,
@@ -337,7 +343,6 @@ policies = st.builds(
         max_wait=st.sampled_from([0, 50 * SECOND, 86_400 * SECOND]),
     ),
     reclaim=st.builds(Reclaim, st.booleans(), st.booleans(), st.booleans(), st.just(0) | seconds),
-    place=st.builds(Placing, one_wide_gang_per_node=rarely),
 )  # fmt: skip
 plain_policies = st.builds(
     Policy,
@@ -414,7 +419,7 @@ def scenes(draw: st.DrawFn, reach: Reach = SMALL) -> Scene:
     built = Builder()
     pool, made = draw(nodes(reach))
     built.add(ev.PoolSet(0, pool), *(ev.NodeSeen(0, node) for node in made))
-    tenants = draw(queues())
+    tenants = draw(queues(reach))
     built.add(*(ev.QueueSet(0, queue) for queue in tenants))
     if pool.levels and not reach.plain:
         paths = sorted({node.place[:depth] for node in made for depth in range(1, len(node.place) + 1)})
@@ -440,7 +445,7 @@ def waiting(
         built.add(ev.Submitted(0, msgspec.structs.replace(draw(nonsense), name=name)))
         return
     gang = draw(gangs(name, levels, names, reach))
-    odd, at = draw(some("missing", "held", "refused", "evicted")), gang.submitted
+    odd, at = draw(some(reach, "missing", "held", "refused", "evicted")), gang.submitted
     built.add(ev.Submitted(at, gang, awaiting=1 if "missing" in odd else 0))
     seats = first_seats(built.world.view(), gang, at, 0) if odd & {"refused", "evicted"} else None
     if seats:

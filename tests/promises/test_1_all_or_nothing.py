@@ -1,6 +1,7 @@
 """Promise 1. A decision never places part of a gang, in any prefix of any plan."""
 
-from hypothesis import given
+import msgspec
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.clusters import brief
@@ -10,6 +11,8 @@ from tutti.engine.check import Rule, check
 from tutti.engine.decide import decide
 from tutti.engine.estimate import sizes
 from tutti.engine.model import Coupling, State
+from tutti.engine.plan import Reserve, Resume, Start
+from tutti.engine.policy import Placing
 
 
 @given(st.one_of(scenes(), lived()))
@@ -28,6 +31,17 @@ def test_a_plan_for_a_larger_world_passes_the_check(scene):
     plan = decide(view, scene.now, scene.policy)
 
     assert check(view, plan, scene.policy) == [], brief(plan, view)
+
+
+@given(scenes())
+def test_wide_gangs_keep_apart_where_they_should(scene):
+    view = scene.view()
+    policy = msgspec.structs.replace(scene.policy, place=Placing(one_wide_gang_per_node=True))
+
+    plan = decide(view, scene.now, policy)
+
+    assume(all(isinstance(action, Start | Resume | Reserve) for action in plan.actions))
+    assert check(view, plan, policy) == [], brief(plan, view)
 
 
 @given(scenes(), st.integers(0, 20))

@@ -11,7 +11,7 @@ from tests.promises.outcomes import lived
 from tests.worlds import NONSENSE, PLAIN, Scene, scenes
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
-from tutti.engine.model import SEATED, Gang, NodeState, State, Token
+from tutti.engine.model import SEATED, Gang, Node, NodeState, State, Token
 from tutti.engine.plan import Plan, Resume, Start
 from tutti.engine.world import World
 
@@ -54,24 +54,28 @@ MENDED: dict[Token | None, dict[str, Any]] = {
 }
 
 
-def remedied(scene: Scene, name: str, token: Token | None) -> World:
-    """The world in which the gang stands alone before every other, and what its reason names has been undone."""
+def remedied(scene: Scene, name: str, token: Token) -> World:
+    """The world in which nobody else waits, and what the gang's reason names has been undone."""
     world = scene.world()
     gang = world.job_in(world.slots[name]).gang
-    others = [world.job_in(slot).gang.name for slot in world.queued if world.job_in(slot).gang.name != name]
-    seated = [world.job_in(slot).gang.name for slot in world.seated]
-    for event in REMEDIES[token](gang) if token in REMEDIES else []:
+    others = [other for slot in world.queued if (other := world.job_in(slot).gang.name) != name]
+    undone = list(REMEDIES.get(token, lambda _: [])(gang))
+    undone += [ev.Ended(0, other, State.CANCELLED) for other in others]
+    if token is Token.RESERVED_AHEAD:
+        undone += [ev.WindowGone(0, window) for window in world.windows]
+    if token in {Token.USED_BY_OTHERS, Token.NODES_LOST}:
+        undone += [ev.Ended(0, world.job_in(slot).gang.name) for slot in world.seated]
+        undone += [ev.NodeSeen(0, cured(node, token)) for node in world.nodes if node is not None]
+    for event in undone:
         world.apply(event)
-    for other in others:
-        world.apply(ev.Ended(0, other, State.CANCELLED))
-    for other in seated if token in CAPACITY_TOKENS else []:
-        world.apply(ev.Ended(0, other))
-    for window in tuple(world.windows) if token is Token.RESERVED_AHEAD else ():
-        world.apply(ev.WindowGone(0, window))
-    for node in filter(None, tuple(world.nodes)):
-        if token in MENDED:
-            world.apply(ev.NodeSeen(0, msgspec.structs.replace(node, **MENDED[token])))
     return world
+
+
+def cured(node: Node, token: Token) -> Node:
+    """The node without the others' use, or well again."""
+    if token is Token.USED_BY_OTHERS:
+        return msgspec.structs.replace(node, foreign={})
+    return msgspec.structs.replace(node, state=NodeState.READY, faults=())
 
 
 def starts(plan: Plan, name: str) -> bool:
@@ -94,6 +98,7 @@ def test_when_what_the_reason_names_is_undone_another_reason_or_a_start_follows(
     name = names[which % len(names)]
     token = says(plan, name)
 
+    assert token is not None
     after = decide(remedied(scene, name, token).view(), scene.now, scene.policy)
 
     assert starts(after, name) or says(after, name) is not token, (token, dict(after.answers))

@@ -47,7 +47,7 @@ class Desk:
         self.rules = cache.rules(view)
         self.is_strict = self.rules.strict or policy.order.strict
         self._shares: Shares | None = None
-        self.usable = usable(view, now, policy)
+        self.usable, well_again = usable(view, now, policy)
         self._profile = Profile(view, now, policy.reserve.quantile, self.usable)
         self._untaken: list[Takes] = []
         self.actions: list[AnyAction] = []
@@ -77,7 +77,7 @@ class Desk:
         self._ends: Ints | None = None
         self._slots: dict[str, int] = {}
         self._room: dict[object, int] = {}
-        self._wake = NEVER
+        self._wake = well_again
         self._masks: dict[object, tuple[int, Bools]] = {}
 
     @property
@@ -266,26 +266,22 @@ class Desk:
         return held(self.view.resources, job.gang, seats)
 
 
-def usable(view: View, now: int, policy: Policy) -> Bools:
-    """Classes whose nodes take new members: ready, and not known to fail again and again."""
-    ready = view.class_ready
-    after, window = policy.repair.lemon_after, policy.repair.lemon_window
-    lemons = (
-        [
-            number
-            for number, trait in enumerate(view.traits)
-            if trait is not None
-            and len(trait.faults) >= after
-            and sum(at > now - window for at in trait.faults) >= after
-        ]
-        if view.faulty
-        else []
-    )
+def usable(view: View, now: int, policy: Policy) -> tuple[Bools, int]:
+    """Classes whose nodes take new members: ready, and not known to fail again and again; and when that changes."""
+    lemons = _lemons(view, now, policy) if view.faulty else {}
     if not lemons:
-        return ready
-    ready = ready.copy()
-    ready[lemons] = False
-    return ready
+        return view.class_ready, NEVER
+    ready = view.class_ready.copy()
+    ready[list(lemons)] = False
+    return ready, min(lemons.values())
+
+
+def _lemons(view: View, now: int, policy: Policy) -> dict[int, int]:
+    """Classes of nodes with too many faults of late, and when enough of them will be forgotten."""
+    most, window = policy.repair.lemon_after, policy.repair.lemon_window
+    faulty = ((number, sorted(trait.faults)) for number, trait in enumerate(view.traits) if trait and trait.faults)
+    until = {number: faults[-most] + window for number, faults in faulty if 0 < most <= len(faults)}
+    return {number: moment for number, moment in until.items() if moment > now}
 
 
 def wait(token: Token, detail: str = "", *wakes: str, kind: Kind = Kind.WAIT, **more: object) -> Reason:

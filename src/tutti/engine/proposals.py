@@ -436,7 +436,7 @@ def _returned(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation
 
 def _unwell(trial: Trial, tried: Tried) -> list[Node]:
     view = tried.view
-    healthy = usable(view, tried.at, trial.policy)
+    healthy, _ = usable(view, tried.at, trial.policy)
     return [node for node in _suitable(tried) if not healthy[view.class_of[view.node_index[node.name]]]]
 
 
