@@ -52,10 +52,11 @@ class _Pass:
         self.blocked: list[Job] = []
         self.promised = 0
         self.strict: dict[str, str] = {}
+        self.unkept: list[Job] = []
 
     def plan(self) -> Plan:
         waiting = [self.view.held(slot) for slot in self.view.queued]
-        self._keep_promises([job for job in waiting if job.life.state is not State.HELD])
+        self.unkept = [job for job in waiting if job.life.state is not State.HELD]
         for slot in Turns(self.view, self.now, self.policy, self.shares):
             self._consider(self.view.held(slot))
         for job in waiting:
@@ -67,16 +68,29 @@ class _Pass:
 
     # -- the cycle
 
-    def _keep_promises(self, waiting: list[Job]) -> None:
-        """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits."""
+    def _keep_promises(self, waiting: list[Job], but: Job) -> None:
+        """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits.
+
+        Whoever is looked at first does without: it is about to find the best there is beside the others.
+        """
         promised = [(job.life.promise, job) for job in waiting if job.life.promise is not None]
         if any(job.life.pledge is not None for job in waiting):
             raise Beyond("pledges")
         highest = max((job.gang.priority for job in waiting if job.life.promise is None), default=-NEVER)
         breakable = Break.HIGHER_PRIORITY in self.policy.reserve.breaks
         for promise, job in sorted(promised, key=lambda p: (p[0].start, p[1].gang.name)):
-            if promise.start < NEVER and not (breakable and job.gang.priority < highest):
-                self._take(job, max(promise.start, self.now), promised=True)
+            if job is not but and promise.start < NEVER and not (breakable and job.gang.priority < highest):
+                begin = max(promise.start, self.now)
+                self._hold(job, promise, begin) or self._take(job, begin, promised=True)
+
+    def _hold(self, job: Job, promise: Promise, begin: int) -> bool:
+        """Take the very seats that were promised, if they are still free for the whole stay."""
+        seats, end = promise.seats[0], self._end(job, begin)
+        counts = dict(zip(seats.nodes, seats.counts, strict=True))
+        if any(node not in self.nodes or self._fits(job.gang, node, begin, end) < n for node, n in counts.items()):
+            return False
+        self._note(job, counts, begin, end, promised=True)
+        return True
 
     def _consider(self, job: Job) -> None:
         name, queue = job.gang.name, self.view.queue_of(job)
@@ -85,6 +99,8 @@ class _Pass:
         if token or ahead:
             self.answers[name] = Reason(token or Token.BEHIND_OTHERS)
             return
+        self._keep_promises(self.unkept, job)
+        self.unkept = []
         self.stays = [stay for stay in self.stays if stay.gang != name]
         seats = self._take(job, self.now)
         if seats is not None:
@@ -180,7 +196,7 @@ class _Pass:
 
     def _liking(self, gang: Gang, node: int, members: int, begin: int) -> tuple[int, int, int, int]:
         """Most members first; then, for later, where less is free now; then the least left over; then the line."""
-        now = min(self._fits(gang, node, self.now, self.now + 1), members) if begin > self.now else 0
+        now = min(self._holds(gang, node, self.now, self.now + 1), members) if begin > self.now else 0
         name, amount = self._main(gang.roles[0].shapes[0])
         left = self._free(node, name, begin) - members * amount if name else 0
         return -members, now, left, int(self.view.line[node])
@@ -205,8 +221,12 @@ class _Pass:
     # -- what fits where, and when
 
     def _fits(self, gang: Gang, node: int, begin: int, end: int) -> int:
-        """How many members a node holds through a whole stay."""
-        if not self._takes(gang, self.nodes[node]) or self._shut(gang, node, begin, end):
+        """How many members may sit on a node through a whole stay."""
+        return 0 if self._shut(gang, node, begin, end) else self._holds(gang, node, begin, end)
+
+    def _holds(self, gang: Gang, node: int, begin: int, end: int) -> int:
+        """How many members a node has room for through a whole stay, windows left aside."""
+        if not self._takes(gang, self.nodes[node]):
             return 0
         moments = [begin, *(s.begin for s in self.stays if s.node == node and begin < s.begin < end)]
         asked = [(name, amount) for name, amount in gang.roles[0].shapes[0].ask.items() if amount]
