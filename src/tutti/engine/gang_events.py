@@ -44,7 +44,9 @@ def _changed(books: Books, event: ev.Changed) -> Touched:
         return books.nothing("a seated gang cannot change what its members ask for")
     books.book(job, seats, -1)
     books.measure_gang(event.gang)
-    changed = Job(event.gang, moved(job.life, books.version))
+    # What was promised to other roles says nothing about these.
+    claims = {} if _asks(event.gang) == _asks(job.gang) else {"promise": None, "pledge": None}
+    changed = Job(event.gang, moved(job.life, books.version, **claims))
     books.book(changed, seats, 1)
     books.put(slot, changed)
     return Touched(books.version, slot, freed=True)
@@ -326,12 +328,24 @@ def _estimated(books: Books, event: ev.Estimated) -> Touched:
 
 @on(ev.Promised)
 def _promised(books: Books, event: ev.Promised) -> Touched:
+    note = _bad_claim(books, event.gang, event.promise.seats) if event.promise else ""
+    if note:
+        return books.nothing(note)
     return live(books, event.gang, QUEUED, lambda life: moved(life, books.version, promise=event.promise))
 
 
 @on(ev.Pledged)
 def _pledged(books: Books, event: ev.Pledged) -> Touched:
+    note = _bad_claim(books, event.gang, event.pledge.seats) if event.pledge else ""
+    if note:
+        return books.nothing(note)
     return live(books, event.gang, QUEUED, lambda life: moved(life, books.version, pledge=event.pledge))
+
+
+def _bad_claim(books: Books, name: str, seats: tuple[Seats, ...]) -> str:
+    """What is wrong with seats that a waiting gang is promised or pledged."""
+    slot = books.slot_of(name, QUEUED)
+    return books.bad_seats(books.job_in(slot).gang, seats) if slot >= 0 else ""
 
 
 @on(ev.TurnTaken)
