@@ -20,6 +20,7 @@ from tutti.engine.model import (
     Progress,
     Promise,
     Resizing,
+    Seats,
     Source,
     State,
 )
@@ -195,8 +196,9 @@ def test_a_gang_told_to_go_leaves_but_keeps_its_seats(action, state):
 
 
 def test_promises_and_pledges_are_entered_at_once_and_withdrawn():
-    promise = Promise(50, 90, (), given=0)
-    pledge = Pledge((), ("v",), 0, 60)
+    where = (Seats((0,), (1,)),)
+    promise = Promise(50, 90, where, given=0)
+    pledge = Pledge(where, ("v",), 0, 60)
     box = Box(
         "4", decide=scripted((Reserve("a", promise=promise), Await("a", pledge=pledge)), (Reserve("a"), Await("a")))
     )

@@ -24,6 +24,7 @@ from tutti.engine.model import (
     Promise,
     Queue,
     Role,
+    Seats,
     Shape,
     Source,
     State,
@@ -274,7 +275,7 @@ happenings = st.one_of(
     names.map(lambda name: ev.Released(0, name)),
     names.map(lambda name: ev.Ended(0, name)),
     st.builds(
-        lambda name, start: ev.Promised(0, name, Promise(start, start + 1, (), 0) if start else None),
+        lambda name, start: ev.Promised(0, name, Promise(start, start + 1, (Seats(),), 0) if start else None),
         names,
         st.integers(0, 3),
     ),
