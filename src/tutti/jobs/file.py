@@ -1,0 +1,194 @@
+"""Job files of our own: TOML or YAML, and `#tutti:` lines in a script. Unknown keys are errors, all of them at once."""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+from msgspec.structs import replace
+
+from .gang import problems_of
+from .job import Job, Part
+from .problems import BadJob, Problem, nearest
+
+MOST_BYTES = 4 << 20
+DIRECTIVE = re.compile(r"\s*#tutti:\s*(.*)")
+MARK = "#tutti:"
+Lines = Callable[..., int]
+
+
+def read_job_file(path: str | Path) -> Job:
+    """The job in a file: .toml, .yaml, .yml, or a script with `#tutti:` lines."""
+    path = Path(path)
+    return read_job(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """A file's text, if it is one and not too large to be meant."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise BadJob([Problem(f"there is no file {str(path)!r}")], str(path)) from None
+    except OSError as problem:
+        raise BadJob([Problem(f"it cannot be read: {problem.strerror}", file=str(path))], str(path)) from None
+    if len(data) > MOST_BYTES:
+        raise BadJob([Problem(f"it is larger than {MOST_BYTES >> 20} MiB", file=str(path))], str(path))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadJob([Problem("it is not text (UTF-8)", file=str(path))], str(path)) from None
+
+
+def read_job(text: str, source: str = "job.toml") -> Job:
+    """The job in a text; the ending of its name says how to read it. Raises BadJob with everything that is wrong."""
+    if source.endswith((".yaml", ".yml")):
+        return _from_yaml(text, source)
+    if source.endswith(".toml"):
+        return from_data(_toml(text, source), source, toml_lines(text))
+    return from_script(text, source)
+
+
+def from_script(text: str, source: str) -> Job:
+    """The job in the `#tutti:` lines at the top of a script; the script itself is what it runs."""
+    data, lines = directives(text, source)
+    job = from_data(data, source, lambda *path: lines.get(str(path[0]), 0) if path else 0)
+    return job if job.command else replace(job, command=(source,))
+
+
+def has_directives(text: str) -> bool:
+    """Whether a script speaks to us."""
+    return any(DIRECTIVE.match(line) for line in text.splitlines()[:1000])
+
+
+def directives(text: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """Keys and values of the `#tutti:` lines, in TOML (`gpus = 4`) or as options (`--gpus 4`), and their lines."""
+    data: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = DIRECTIVE.match(line)
+        if not found or not found[1].strip():
+            continue
+        try:
+            for key, value in _directive(found[1].strip()).items():
+                if key in data:
+                    problems.append(Problem(f"{key!r} stands here a second time", line.strip(), "", source, number))
+                data[key], lines[key] = value, number
+        except ValueError as wrong:
+            problems.append(
+                Problem(str(wrong), line.strip(), "write `#tutti: gpus = 4` or `#tutti: --gpus 4`", source, number)
+            )
+    if problems:
+        raise BadJob(problems, source)
+    return data, lines
+
+
+def _directive(said: str) -> dict[str, Any]:
+    if said.startswith("-"):
+        from .options import from_words  # noqa: PLC0415 - click is needed for this form only
+
+        return from_words(said)
+    try:
+        return tomllib.loads(said)
+    except tomllib.TOMLDecodeError:
+        key, equals, value = said.partition("=")
+        if equals and re.fullmatch(r"[\w.-]+", key.strip()):
+            # A bare word, as people write it in a comment: `#tutti: time = 2h`.
+            return {key.strip(): value.strip()}
+        raise ValueError("it is neither `key = value` nor an option") from None
+
+
+def _from_yaml(text: str, source: str) -> Job:
+    from .yaml_file import load  # noqa: PLC0415 - the parser is not needed for TOML
+
+    documents = load(text, source)
+    if len(documents) != 1:
+        what = f"it has {len(documents)} documents; a job file has one"
+        raise BadJob([Problem(what, file=source)], source)
+    return from_data(documents[0].value, source, documents[0].line)
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as broken:
+        found = re.search(r"\(at line (\d+)", str(broken))
+        what = re.sub(r" \(at .*\)", "", str(broken))
+        raise BadJob([Problem(f"not TOML: {what}", file=source, line=int(found[1]) if found else 0)], source) from None
+
+
+def from_data(data: object, source: str, line: Lines = lambda *_: 0) -> Job:
+    """A job from keys and values. Raises BadJob with every key and value that is wrong."""
+    if not isinstance(data, dict):
+        raise BadJob([Problem("a job file is a table of keys and values", file=source)], source)
+    data = {**data, "env": _texts(data.get("env", {}))}
+    if problems := _wrong(data, source, line, ()):
+        raise BadJob(sorted(problems, key=lambda problem: problem.line), source)
+    job = msgspec.convert(data, Job, strict=False)
+    if found := problems_of(job):
+        placed = [replace(one, file=source, line=line(*one.text.split(".")), text="") for one in found]
+        raise BadJob(sorted(placed, key=lambda problem: problem.line), source)
+    return job
+
+
+def _texts(env: object) -> object:
+    """Numbers in an environment are meant as text."""
+    if not isinstance(env, dict):
+        return env
+    return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in env.items()}
+
+
+def _wrong(data: Mapping[str, Any], source: str, line: Lines, path: tuple[str, ...]) -> list[Problem]:
+    kind = Part if path else Job
+    fields = {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]  # msgspec types it by its base
+    problems: list[Problem] = []
+    for key, value in data.items():
+        here = (*path, str(key))
+        if key not in fields:
+            what = f"unknown key {'.'.join(here)!r}"
+            problems.append(Problem(what, "", nearest(str(key), fields), source, line(*here)))
+        elif key == "roles" and isinstance(value, dict) and all(isinstance(part, dict) for part in value.values()):
+            for name, part in value.items():
+                problems += _wrong(part, source, line, (*here, str(name)))
+        else:
+            problems += _ill_typed(kind, str(key), value, here, source, line(*here))
+    return problems
+
+
+def _ill_typed(
+    kind: type[Part], key: str, value: object, here: tuple[str, ...], source: str, line: int
+) -> list[Problem]:
+    try:
+        msgspec.convert({key: value}, kind, strict=False)
+    except (msgspec.ValidationError, RecursionError) as wrong:
+        what = re.sub(r" - at `.*`$", "", str(wrong))
+        return [Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], "", source, line)]
+    return []
+
+
+def toml_lines(text: str) -> Lines:
+    """Where each key of a TOML text stands, by looking for it: exact for files written the usual way."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line):
+            table = _dotted(heading[1])
+            lines.setdefault(table, number)
+        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            lines.setdefault((*table, *_dotted(key[1])), number)
+
+    def line_of(*path: str | int) -> int:
+        here = tuple(map(str, path))
+        while here and here not in lines:
+            here = here[:-1]
+        return lines.get(here, 0)
+
+    return line_of
+
+
+def _dotted(key: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in key.split("."))

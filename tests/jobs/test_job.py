@@ -1,0 +1,153 @@
+"""What a person says of a job becomes a gang, or everything that is wrong with it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tutti.engine.model import HOUR, MINUTE, NEVER, SECOND, Coupling, Resizing, Segment, SizeRule, Source
+from tutti.engine.validate import faults
+from tutti.jobs.file import read_job, read_job_file
+from tutti.jobs.gang import array_of, notice_of, to_gang
+from tutti.jobs.job import Job, Part
+from tutti.jobs.options import from_words, job_from
+from tutti.jobs.problems import BadJob
+
+FULL = """
+name = "llama"
+command = ["python", "train.py"]
+workers = "2:8"
+want = 4
+gpus = 4
+cpus = 8
+mem = "64GiB"
+time = "2h30m"
+priority = 3
+deadline = "6h"
+queue = "research"
+after = ["prep", "any:clean"]
+on_loss = "repair"
+size_rule = "multiple:2"
+group = "2@nvlink"
+env = { OMP_NUM_THREADS = 4, MODE = "fast" }
+signal = "USR1@120s"
+"""
+
+
+def test_a_full_job_file_is_a_gang():
+    job = read_job(FULL)
+    gang = to_gang(job, now=HOUR, user="ada")
+    role = gang.roles[0]
+    assert (role.min, role.want, role.max) == (2, 4, 8)
+    assert role.shapes[0].ask == {"gpu": 4, "cpu": 8000, "memory": 64 << 30}
+    assert role.rule == SizeRule(multiple=2)
+    assert role.segment == Segment("nvlink", 2)
+    assert gang.deadline == 7 * HOUR
+    assert gang.estimate.limit == 150 * MINUTE
+    assert gang.estimate.source is Source.DECLARED
+    assert gang.after == ("prep", "any:clean")
+    assert job.env == {"OMP_NUM_THREADS": "4", "MODE": "fast"}
+    assert notice_of(job) == ("USR1", 120 * SECOND)
+    assert faults(gang) == ()
+
+
+def test_the_least_a_person_can_say():
+    gang = to_gang(Job(command=("true",)))
+    assert gang.roles[0].shapes[0].ask == {"gpu": 1}
+    assert gang.estimate.source is Source.NONE
+    assert gang.deadline == NEVER
+    assert faults(gang) == ()
+
+
+def test_a_job_is_rigid_until_it_says_otherwise():
+    assert to_gang(Job(workers="2:8")).resizing is Resizing.NONE
+    assert to_gang(Job(workers="2:8", resize=Resizing.LIVE)).resizing is Resizing.LIVE
+    assert to_gang(Job(workers=4, resize=Resizing.LIVE)).resizing is Resizing.NONE
+
+
+def test_an_array_is_loose_and_may_be_limited():
+    job = Job(command=("true",), array="0-99%10")
+    role = to_gang(job).roles[0]
+    assert role.coupling is Coupling.LOOSE
+    assert (role.min, role.max) == (1, 100)
+    assert role.caps[0].members == 10
+    tasks = array_of(job)
+    assert tasks is not None
+    assert tasks.indices == tuple(range(100))
+    assert faults(to_gang(job)) == ()
+
+
+def test_parameter_servers_are_rigid_and_their_workers_loose():
+    roles = {"ps": Part(workers=2, gpus=0), "worker": Part(workers=8, coupling=Coupling.LOOSE)}
+    ps, worker = to_gang(Job(roles=roles)).roles
+    assert (ps.min, ps.coupling, ps.shapes[0].ask) == (2, Coupling.GANG, {"cpu": 1000})
+    assert (worker.min, worker.want, worker.coupling) == (1, 8, Coupling.LOOSE)
+
+
+def test_yaml_and_toml_say_the_same():
+    assert read_job("workers: 4\ngpus: 2\ncommand: [python, train.py]\n", "job.yaml") == read_job(
+        'workers = 4\ngpus = 2\ncommand = ["python", "train.py"]\n', "job.toml"
+    )
+
+
+def test_everything_wrong_is_said_at_once_with_its_line():
+    with pytest.raises(BadJob) as caught:
+        read_job("nmae = 'x'\nworkers = 4\n\n[roles.ps]\ngpu = 1\n", "job.toml")
+    lines = str(caught.value)
+    assert "job.toml:1: unknown key 'nmae'; did you mean 'name'?" in lines
+    assert "job.toml:5: unknown key 'roles.ps.gpu'; did you mean 'gpus'?" in lines
+    assert caught.value.exit_code == 2
+
+
+def test_wrong_values_have_their_line_too():
+    with pytest.raises(BadJob) as caught:
+        read_job("workers = '8:2'\ntime = 'soon'\nmem = '80X'\non_loss = 'cry'\n")
+    assert "job.toml:4: on_loss" in str(caught.value)
+    with pytest.raises(BadJob) as caught:
+        read_job("workers = '8:2'\ntime = 'soon'\nmem = '80X'\n")
+    assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
+    assert "write 2:8" in str(caught.value)
+
+
+def test_directives_in_a_script(tmp_path):
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "#!/bin/bash\n#tutti: gpus = 4\n#tutti: time = 2h\n#tutti: --workers 2:4 --env A=b\npython train.py\n"
+    )
+    job = read_job_file(script)
+    assert (job.gpus, job.time, job.workers, job.env) == (4, "2h", "2:4", {"A": "b"})
+    assert job.command == (str(script),)
+
+
+def test_a_directive_that_is_wrong_names_its_line(tmp_path):
+    with pytest.raises(BadJob, match=r"run.sh:2: .*--gpsu"):
+        read_job("#!/bin/sh\n#tutti: --gpsu 4\n", "run.sh")
+    with pytest.raises(BadJob, match=r"run.sh:1: it is neither"):
+        read_job("#tutti: please run fast\n", "run.sh")
+
+
+def test_options_make_a_job():
+    job = job_from(
+        {"workers": "4", "gpus": 2, "env": ("A=1",), "spread": True, "name": None, "after": ()}, ("python", "t.py")
+    )
+    assert (job.workers, job.gpus, job.env, job.arrange, job.command) == (
+        "4",
+        2,
+        {"A": "1"},
+        "spread",
+        ("python", "t.py"),
+    )
+    with pytest.raises(BadJob, match="--env"):
+        job_from({"env": ("oops",)})
+    assert from_words("--hold --no-preempt") == {"held": True, "preemptible": False}
+
+
+def test_options_win_over_the_file():
+    base = read_job(FULL)
+    job = job_from({"gpus": 1}, base=base)
+    assert (job.gpus, job.workers) == (1, "2:8")
+
+
+def test_the_client_does_not_need_numpy():
+    code = "import sys, tutti.jobs.file, tutti.jobs.options; sys.exit('numpy' in sys.modules or 'yaml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
