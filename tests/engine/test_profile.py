@@ -76,6 +76,7 @@ class Both:
         self.profile = Profile(self.view, NOW, 100, np.ones(len(self.view.class_weight), np.bool_))
         self.naive = Naive(self.view, NOW)
         self.receipts: list[int] = []
+        self.farsighted = draw.choice([0.02, 1.0])
 
     def some_time(self) -> tuple[int, int]:
         start = NOW + self.draw.choice([0, self.draw.randint(0, 100)]) * SECOND
@@ -101,7 +102,8 @@ class Both:
             del self.naive.stays[receipt]
 
     def mark(self) -> None:
-        self.profile.look_ahead()
+        if self.draw.random() < self.farsighted:
+            self.profile.look_ahead()
         self.profile.mark(NOW + self.draw.randint(0, 10_000) * SECOND // 100)
 
     def isolate(self) -> None:
@@ -126,8 +128,12 @@ class Both:
         members, length = self.draw.randint(1, 3 * self.nodes), self.draw.choice([5 * SECOND, 40 * SECOND, NEVER])
         after = self.draw.choice([NOW, NOW + 20 * SECOND])
         found = list(self.profile.moments(ask, mask, key, members, length, after))
-        chances = [at for at in self.profile.times if at >= after]
-        assert found == self.naive.moments(ask, chances, members, length, allowed)
+        assert found == self.naive.moments(ask, self.chances(after), members, length, allowed)
+
+    def chances(self, after: int) -> list[int]:
+        """Moments from one on that have a row, or would have one if all were laid out."""
+        ends = {end for _, end, *_ in self.naive.stays.values() if NOW < end < NEVER}
+        return [at for at in (self.profile.times if self.profile.has_future else sorted({NOW, *ends})) if at >= after]
 
     def compare_columns(self) -> None:
         profile, columns = self.profile, self.profile.columns_of(np.arange(self.nodes))
@@ -232,7 +238,8 @@ def test_nodes_of_a_column_stand_in_line_however_they_were_chosen():
     mine, others = (int(profile.columns_of(np.array([position]))[0]) for position in (1, 0))
     assert profile.nodes_in(mine, 9).tolist() == [1, 3]
     assert profile.nodes_in(others, 9).tolist() == [0, 2]
-    assert profile.nodes_of(np.array([mine, others]), np.array([2, 1])).tolist() == [1, 3, 0]
+    positions, members = profile.nodes_of(np.array([mine, others]), np.array([2, 1]), np.array([5, 7]))
+    assert (positions.tolist(), members.tolist()) == ([1, 3, 0], [5, 5, 7])
     assert [int(profile.positions()[column]) for column in (mine, others)] == [1, 0]
 
 

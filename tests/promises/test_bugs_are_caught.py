@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.promises.outcomes import carry_out, lived
 from tests.promises.test_the_obvious_way import placed
 from tests.worlds import MEDIUM, PLAIN, SMALL, Reach, Scene, scenes
-from tutti.engine import answers, company, decide, desk, place, profile, quota, reclaim, reserve, topology
+from tutti.engine import answers, company, decide, desk, place, profile, quota, reclaim, releases, reserve, topology
 from tutti.engine.check import Rule, check
 from tutti.engine.model import NEVER, Seats
 from tutti.engine.order import Turns
@@ -84,7 +84,7 @@ def a_role_forgotten(patch):
 
 
 def domains_ignored(patch):
-    patch.setattr(place.Outlook, "level", lambda _: "")
+    patch.setattr(place, "_level", lambda *_: "")
 
 
 def tags_ignored(patch):
@@ -130,8 +130,8 @@ def an_answer_dropped(patch):
 
 def ends_taken_for_now(patch):
     """Promises as if everybody who runs were gone the next moment."""
-    real = profile.expected
-    patch.setattr(profile, "expected", lambda view, now, percent: np.minimum(real(view, now, percent), now + 1))
+    real = releases.expected
+    patch.setattr(releases, "expected", lambda view, now, percent: np.minimum(real(view, now, percent), now + 1))
 
 
 def seats_listed_twice(patch):

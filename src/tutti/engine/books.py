@@ -19,6 +19,7 @@ from .use import QueueUse, held
 from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
+MOST_TOUCHES = 10_000
 Shown = NDArray[np.int64]
 
 
@@ -58,6 +59,10 @@ class Books:
         self.on_hold: dict[int, None] = {}
         self.priorities: dict[int, int] = {}
         """How many waiting gangs there are of each priority."""
+        self.followers: dict[int, None] = {}
+        """Waiting gangs that others must end before."""
+        self.touches: list[int] = []
+        """Slots in the order in which what is known of them changed; only added to, and at times begun anew."""
         self.promised: dict[int, None] = {}
         """Waiting gangs that hold a promise or a pledge."""
         self.leaving: dict[int, None] = {}
@@ -79,6 +84,7 @@ class Books:
         """What all nodes together have of each resource, in whatever state they are."""
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
+        self._nodes_are_shown = False
         self._last_view: weakref.ref[View] | None = None
         self._shown: tuple[Shown, ...] = ()
 
@@ -113,14 +119,12 @@ class Books:
         if self._last_view() is not None:
             self.classes.detach()
             self.versions, self.ends, self.begun = self.versions.copy(), self.ends.copy(), self.begun.copy()
-            self.nodes, self.node_index, self.resources = (
-                self.nodes.copy(),
-                self.node_index.copy(),
-                self.resources.copy(),
-            )
+            self.resources = self.resources.copy()
+            self._nodes_are_shown = True
             self.jobs, self.queued, self.seated = self.jobs.copy(), self.queued.copy(), self.seated.copy()
             self.leaving, self.watched = self.leaving.copy(), self.watched.copy()
             self.promised, self.on_hold = self.promised.copy(), self.on_hold.copy()
+            self.followers = self.followers.copy()
             self.priorities = self.priorities.copy()
             self.units, self.most = self.units.copy(), self.most.copy()
             self.total = self.total.copy()
@@ -129,6 +133,12 @@ class Books:
             self.domains = self.domains.copy()
             self.domain_free = {domain: free.copy() for domain, free in self.domain_free.items()}
         self._last_view = None
+
+    def own_nodes(self) -> None:
+        """Before nodes change: leave the lists to whoever is looking at them."""
+        if self._nodes_are_shown:
+            self._nodes_are_shown = False
+            self.nodes, self.node_index = self.nodes.copy(), self.node_index.copy()
 
     def nothing(self, note: str) -> Touched:
         self.version -= 1
@@ -156,6 +166,7 @@ class Books:
         if slot in self.queued:
             self._take_out_of_line(slot)
         self.jobs[slot] = job
+        self._touch(slot)
         life = job.life
         if life.state in QUEUED:
             self._put_in_line(slot, job)
@@ -168,6 +179,11 @@ class Books:
         self.begun[slot] = life.started
         self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
+    def _touch(self, slot: int) -> None:
+        if len(self.touches) > MOST_TOUCHES:
+            self.touches = []
+        self.touches.append(slot)
+
     def _put_in_line(self, slot: int, job: Job) -> None:
         life, priority = job.life, job.gang.priority
         self.queued[slot] = None
@@ -178,6 +194,8 @@ class Books:
             self.promised[slot] = None
         if life.state is State.HELD:
             self.on_hold[slot] = None
+        if job.gang.after:
+            self.followers[slot] = None
 
     def _take_out_of_line(self, slot: int) -> None:
         priority = self.job_in(slot).gang.priority
@@ -187,6 +205,7 @@ class Books:
         del self.queued[slot]
         self.promised.pop(slot, None)
         self.on_hold.pop(slot, None)
+        self.followers.pop(slot, None)
 
     def take_off_seats(self, slot: int) -> None:
         """The gang in the slot is no longer among those with seats."""
@@ -200,6 +219,7 @@ class Books:
         if slot in self.queued:
             self._take_out_of_line(slot)
         self.jobs[slot] = None
+        self._touch(slot)
         if slot in self.seated:
             self.take_off_seats(slot)
 

@@ -16,7 +16,7 @@ UNKNOWN = object()
 
 
 class Kin:
-    """What gangs share that have the very same roles and no wishes of their own: it is found out once for all."""
+    """What gangs share that have equal roles and no wishes of their own: it is found out once for all."""
 
     __slots__ = ("alike", "flaw", "gang", "ground", "needs", "simple", "sizes")
 
@@ -35,7 +35,7 @@ class Kin:
     def holds(self, view: View, gang: Gang) -> bool:
         """Whether all of this is true of a gang as well."""
         mine = self.gang
-        return self.ground == view.ground and (mine is gang or (mine.roles is gang.roles and _is_plain(gang)))
+        return self.ground == view.ground and (mine is gang or (mine.roles == gang.roles and _is_plain(gang)))
 
 
 def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
@@ -51,6 +51,11 @@ def _is_plain(gang: Gang) -> bool:
         return False
     times = gang.submitted >= 0 and gang.estimate.limit > 0 and gang.estimate.p50 >= 0 and gang.estimate.p90 >= 0
     return times and gang.deadline == NEVER and gang.max_wait >= 0 and gang.min_run >= 0 and bool(gang.name)
+
+
+def _sketch(gang: Gang) -> object:
+    """The roles in a few strokes: gangs with different sketches have different roles."""
+    return tuple([(role.min, role.within, *role.shapes[0].ask.items()) if role.shapes else () for role in gang.roles])
 
 
 class Card:
@@ -111,7 +116,7 @@ class Cache:
         self.standing = Standing()
         self.lineup = Lineup()
         self._cards: dict[str, Card] = {}
-        self._kin: dict[int, Kin] = {}
+        self._kin: dict[object, Kin] = {}
         self._ground = -1
         self._facts: dict[object, int] = {}
         self._rules_at = -1
@@ -134,11 +139,12 @@ class Cache:
         return card
 
     def _kin_of(self, view: View, gang: Gang) -> Kin:
-        kin = self._kin.get(id(gang.roles))
+        sketch = _sketch(gang)
+        kin = self._kin.get(sketch)
         if kin is None or not kin.holds(view, gang):
             kin = Kin(view, gang)
             if _is_plain(gang):
-                self._kin[id(gang.roles)] = kin
+                self._kin[sketch] = kin
         return kin
 
     def facts(self, view: View) -> dict[object, int]:
@@ -153,4 +159,4 @@ class Cache:
         if len(self._cards) > 2 * (len(view.queued) + len(view.seated)) + 1000:
             here = {job.gang.name for job in view.jobs if job is not None}
             self._cards = {name: card for name, card in self._cards.items() if name in here}
-            self._kin = {id(card.kin.gang.roles): card.kin for card in self._cards.values()}
+            self._kin = {_sketch(card.kin.gang): card.kin for card in self._cards.values() if _is_plain(card.kin.gang)}

@@ -1,12 +1,15 @@
 """What to do about a view. One pure function; the cycle below is the whole of the scheduler."""
 
+from collections.abc import Iterator
+from itertools import filterfalse
+
 from .answers import Answers
 from .cache import Cache, Card
 from .company import keep_windows_apart
 from .desk import Desk
 from .gate import gate, over_quota
 from .lineup import may_pass_over
-from .model import NEVER, Job, State
+from .model import Job, State
 from .order import Turns, in_line, steady_until
 from .plan import Plan, Resume, Start
 from .policy import Policy, Term
@@ -55,20 +58,19 @@ def place_in_turn(desk: Desk) -> None:
     """Every waiting gang in its turn: start it, promise it a start, or leave it waiting."""
     view, now, policy = desk.view, desk.now, desk.policy
     several = len(view.queued) > 1
-    turns = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
-    hopeless: set[int] | None = None
-    for slot in turns:
-        if hopeless is not None and slot in hopeless:
-            continue
+    turns: Iterator[int] = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
+    has_passed_over = not several
+    while (slot := next(turns, None)) is not None:
         consider(desk, view.held(slot))
         if "" in desk.strict_queues:
             break
-        if hopeless is None and several and may_pass_over(desk):
-            hopeless = desk.cache.lineup.hopeless(desk)
+        if not has_passed_over and may_pass_over(desk):
+            has_passed_over = True
+            turns = filterfalse(desk.cache.lineup.hopeless(desk).__contains__, turns)
         if desk.promised and policy.reserve.backfill is not Term.AGE:
-            _backfill(desk, [slot for slot in turns if hopeless is None or slot not in hopeless])
+            _backfill(desk, list(turns))
     if desk.promised:
-        desk.wake(desk.profile.times[1] if len(desk.profile.times) > 1 else NEVER)
+        desk.wake(desk.profile.next_moment())
     if several and (desk.promised or desk.strict_queues):
         desk.wake(steady_until(view, now, policy))
 

@@ -11,7 +11,7 @@ from .model import NEVER, Job, Kind, Queue, Seats, State, Token
 from .place import Need, Outlook, Seating
 from .plan import AnyAction, Reason
 from .policy import Policy
-from .profile import Bools, Ints, Profile, expected
+from .profile import Bools, Ints, Profile
 from .quota import Shares
 from .sizes import Sizes
 from .use import held
@@ -74,8 +74,10 @@ class Desk:
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
         self._highest: int | None = None
-        self._ends: Ints | None = None
         self._slots: dict[str, int] = {}
+        self._asked: Job | None = None
+        self._card: Card
+        """The card of the gang that was last asked about."""
         self._room: dict[object, int] = {}
         self._wake = well_again
         self._masks: dict[object, tuple[int, Bools]] = {}
@@ -139,9 +141,7 @@ class Desk:
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""
-        if self._ends is None:
-            self._ends = expected(self.view, self.now, self.profile.percent)
-        return self._ends
+        return self._profile.releases.ends
 
     def end_of(self, slot: int) -> int:
         """When a running gang is expected to end."""
@@ -170,7 +170,9 @@ class Desk:
 
     def card(self, job: Job) -> Card:
         """What is known of a gang."""
-        return self.cache.card(self.view, job, self.policy.reserve.quantile)
+        if job is not self._asked:
+            self._asked, self._card = job, self.cache.card(self.view, job, self.policy.reserve.quantile)
+        return self._card
 
     def needs(self, job: Job) -> tuple[tuple[Need, ...], ...]:
         """The gang's roles as the profile understands them: for each role, one entry for each shape."""

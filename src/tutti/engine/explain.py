@@ -257,7 +257,7 @@ class _Room:
         stops = [count for count in self.counts if count.cause is not Cause.ROOM]
         self.stopped_by = stops[0] if stops and self.placeable < self.asked else None
         self._outlook = self._look(self.need)
-        self.level = self._outlook.level()
+        self.level = self._outlook.need.level
 
     def _seated(self, needs: tuple[Need, ...]) -> tuple[RoleRoom, ...]:
         """Roles one after the other, each on what those before it leave."""

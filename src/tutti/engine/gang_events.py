@@ -301,9 +301,9 @@ def _ended(books: Books, event: ev.Ended) -> Touched:
 
 
 def _settle_dependents(books: Books, name: str, outcome: State) -> None:
-    for slot in list(books.queued):
+    for slot in list(books.followers):
         job = books.job_in(slot)
-        if job.gang.after and any(_names(entry) == name for entry in job.gang.after):
+        if any(_names(entry) == name for entry in job.gang.after):
             after = tuple(entry for entry in job.gang.after if not _is_met(entry, name, outcome))
             after = tuple(f"never:{name}" if _names(entry) == name else entry for entry in after)
             gang = msgspec.structs.replace(job.gang, after=after)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .model import NEVER, Job
+from .news import News
 from .policy import ALL
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Lineup:
         self._length: NDArray[np.int64] = np.zeros(64, np.int64)
         self._kinds: dict[object, int] = {}
         self._basis: tuple[int, int] = (-1, -1)
+        self._news = News()
 
     def hopeless(self, desk: "Desk") -> set[int]:
         """Slots of gangs for which too little is free now, and which nobody owes a promise."""
@@ -58,11 +60,12 @@ class Lineup:
         if self._basis != (view.ground, view.rules):
             self._basis = (view.ground, view.rules)
             self._jobs, self._kinds = {}, {}
+            self._news = News()
         if len(self._jobs) > 2 * len(view.queued) + 64:
             self._jobs = {slot: job for slot, job in self._jobs.items() if slot in view.queued}
-        jobs, known = view.jobs, self._jobs
-        for slot in view.queued:
-            job = jobs[slot]
+        jobs, known, touched = view.jobs, self._jobs, self._news.since(view)
+        for slot in view.queued if touched is None else touched:
+            job = jobs[slot] if slot in view.queued else None
             if job is not None and known.get(slot) is not job:
                 self._read(desk, slot, job)
 

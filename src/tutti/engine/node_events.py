@@ -19,6 +19,7 @@ def _node_seen(books: Books, event: ev.NodeSeen) -> Touched:
     books.measure(node.foreign, on_node=True)
     at = books.node_index.get(node.name)
     if at is None:
+        books.own_nodes()
         at = books.node_index[node.name] = len(books.nodes)
         books.nodes.append(None)
         books.forget_line()
@@ -29,6 +30,7 @@ def _node_seen(books: Books, event: ev.NodeSeen) -> Touched:
 
 
 def _set_node(books: Books, at: int, node: Node) -> None:
+    books.own_nodes()
     old = books.nodes[at]
     if old is None or (old.pool, old.place) != (node.pool, node.place):
         books.forget_line()
@@ -79,6 +81,7 @@ def _node_gone(books: Books, event: ev.NodeGone) -> Touched:
     at = books.node_index.get(event.node)
     if at is None:
         return books.nothing(f"no node named {event.node!r}")
+    books.own_nodes()
     _lose_members(books, at, event.at)
     books.count_node(books.nodes[at], -1)
     books.ground += 1

@@ -3,13 +3,14 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import cast
 
 from .demand import Demand, wanted
 from .estimate import run_time, sizes
 from .model import NEVER, SECOND, Job, Queue, State
+from .news import News
 from .policy import Order, Policy, Term
 from .quota import Shares, slice_end
 from .view import View
@@ -183,6 +184,7 @@ class Standing:
         self._jobs: dict[int, Job] = {}
         self._places: dict[int, tuple[str, Entry]] = {}
         self._basis: tuple[object, ...] = ()
+        self._news = News()
 
     def update(self, view: View, now: int, policy: Policy) -> None:
         """Bring the lines up to date with a view."""
@@ -192,11 +194,14 @@ class Standing:
         if basis != self._basis:
             self._basis = basis
             self.lines, self._jobs, self._places = {}, {}, {}
-        jobs, known = view.jobs, self._jobs
-        changed = [slot for slot in view.queued if known.get(slot) is not jobs[slot]]
-        if len(known) + len(changed) > len(view.queued):
-            for slot in known.keys() - view.queued.keys():
+            self._news = News()
+        jobs, known, queued = view.jobs, self._jobs, view.queued
+        touched = self._news.since(view)
+        for slot in known.keys() - queued.keys() if touched is None else touched:
+            if slot not in queued:
                 self._leave(slot)
+        changed = [slot for slot in (queued if touched is None else touched) if known.get(slot) is not jobs[slot]]
+        changed = [slot for slot in changed if slot in queued]
         if changed:
             self._enter(gauge, order, changed, [view.held(slot) for slot in changed])
 
@@ -269,18 +274,15 @@ class Turns:
         self.standing.update(view, now, policy)
         self._shares = shares
         self._known = view.queues
-        self._in_turn = policy.order.fair_share
 
     def __iter__(self) -> Iterator[int]:
         """Each waiting gang once."""
         lines = self.standing.lines
-        if self._in_turn and len(lines) > 1:
-            known = {name: line for name, line in lines.items() if name in self._known}
-            yield from self._by_share(known)
-            lines = {name: line for name, line in lines.items() if name not in known}
-        # Without fair share there is one line; several left over are those of unknown queues.
-        for _, line in sorted(lines.items()):
-            yield from map(_slot, line)
+        if len(lines) == 1:
+            return map(_slot, next(iter(lines.values())))
+        known = {name: line for name, line in lines.items() if name in self._known}
+        unknown = [line for name, line in sorted(lines.items()) if name not in known]
+        return chain(self._by_share(known), map(_slot, chain.from_iterable(unknown)))
 
     def _by_share(self, lines: dict[str, list[Entry]]) -> Iterator[int]:
         shares = self._shares

@@ -18,6 +18,7 @@ class Need:
         "alike",
         "ask",
         "key",
+        "level",
         "main",
         "main_amount",
         "missing",
@@ -25,8 +26,7 @@ class Need:
         "role",
         "rule",
         "shape",
-        "within",
-        "within_gang",
+        "share",
     )
 
     def __init__(self, view: View, gang: Gang, role: Role, shape: int) -> None:
@@ -39,8 +39,10 @@ class Need:
         self.key = (wanted.tags, wanted.avoid, wanted.tolerate)
         self.main, self.main_amount = _main(view, wanted.ask)
         self.per_node = _per_node(role)
-        self.within = role.within
-        self.within_gang = gang.within
+        self.level = _level(view, role.within, gang.within)
+        """The level inside one domain of which all members must sit; '' where there is none."""
+        self.share = _share(role)
+        """The level at which members are dealt out: (level, most per domain, multiple)."""
         self.rule = role_rule(role)
         self.alike = (
             self.ask,
@@ -85,6 +87,23 @@ def _main(view: View, ask: dict[str, int]) -> tuple[int, int]:
     return best, amount
 
 
+def _level(view: View, mine: str, whole: str) -> str:
+    if mine and whole:
+        return max(mine, whole, key=lambda name: view.topology.levels.get(name, 0))
+    return mine or whole
+
+
+def _share(role: Role) -> tuple[str, int, int] | None:
+    caps = [cap for cap in role.caps if cap.level != NODE]
+    if role.segment:
+        most = min((cap.members for cap in caps if cap.level == role.segment.level), default=0)
+        return role.segment.level, most, role.segment.members
+    caps_by_mark = [near.level for near in role.repels if near.level != NODE and near.mark in role.marks]
+    if caps_by_mark:
+        return caps_by_mark[0], 1, 1
+    return (caps[0].level, caps[0].members, 1) if caps else None
+
+
 def _per_node(role: Role) -> int:
     """The most members of the role on one node; 0 means no limit but the room."""
     caps = [cap.members for cap in role.caps if cap.level == NODE]
@@ -120,7 +139,7 @@ class Outlook:
         """Members that fit in each domain of a level, after caps and whole segments."""
         domains = self.domains(level)
         inside = np.where(domains == NOWHERE, 0, fits) * self.profile.weight[: self.profile.count]
-        share = self._share_level()
+        share = self.need.share
         if share and share[0] != level:
             return self._through(share, fits, level)
         sums = np.bincount(np.maximum(domains, 0), inside, len(self.profile.view.topology.paths)).astype(np.int64)
@@ -139,34 +158,13 @@ class Outlook:
         there = np.flatnonzero((room > 0) & (outer_of != NOWHERE))
         return np.bincount(outer_of[there], room[there], len(room)).astype(np.int64)
 
-    def _share_level(self) -> tuple[str, int, int] | None:
-        """The level at which members are dealt out: (level, most per domain, multiple)."""
-        role = self.need.role
-        caps = [cap for cap in role.caps if cap.level != NODE]
-        caps_by_mark = [near.level for near in role.repels if near.level != NODE and near.mark in role.marks]
-        if role.segment:
-            most = min((cap.members for cap in caps if cap.level == role.segment.level), default=0)
-            return role.segment.level, most, role.segment.members
-        if caps_by_mark:
-            return caps_by_mark[0], 1, 1
-        return (caps[0].level, caps[0].members, 1) if caps else None
-
     def capacity(self) -> int:
         """The most members that one legal seating could have."""
-        level = self.level()
+        level, share = self.need.level, self.need.share
         if level:
             sums = self.by_domain(self.fits, level)
             return int(sums.max(initial=0))
-        share = self._share_level()
         return int(self.by_domain(self.fits, share[0]).sum()) if share else self.total(self.fits)
-
-    def level(self) -> str:
-        """The level inside one domain of which all members must sit; '' where there is none."""
-        need = self.need
-        if need.within and need.within_gang:
-            order = self.profile.view.topology.levels
-            return max(need.within, need.within_gang, key=lambda name: order.get(name, 0))
-        return need.within or need.within_gang
 
     def size(self, want: Sizes) -> int:
         """The largest legal size up to what is wanted that fits; 0 where not even the minimum does."""
@@ -177,7 +175,7 @@ class Outlook:
 
     def choose(self, size: int, prefer: Ints | None = None) -> Seating | None:
         """Seats for exactly so many members, or None."""
-        level = self.level()
+        level = self.need.level
         if level:
             domain = self._tightest(self.by_domain(self.fits, level), level, size)
             if domain is None:
@@ -205,7 +203,7 @@ class Outlook:
         return int(domains[among[np.argmin(first[among])]])
 
     def _seat(self, fits: Ints, size: int, prefer: Ints | None, spill: str = "") -> Seating | None:
-        share = self._share_level()
+        share = self.need.share
         if share:
             return self._deal(fits, size, prefer, *share)
         if spill:
@@ -241,7 +239,7 @@ class Outlook:
     def _fill(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
         if self.need.role.arrange is Arrange.SPREAD:
             return self._spread(fits, size)
-        whole = np.flatnonzero(fits >= size)
+        whole = (fits >= size).nonzero()[0]
         if len(whole):
             column = self._best(whole, size, prefer)
             return Seating(self.profile.nodes_in(column, 1), np.array([size]))
@@ -249,7 +247,7 @@ class Outlook:
 
     def _fill_many(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
         """Roomiest nodes first while they can be filled; what is left over goes where it leaves the least behind."""
-        columns = np.flatnonzero(fits)
+        columns = fits.nonzero()[0]
         per = fits[columns]
         keys = [self.profile.positions()[columns], self._left(columns, per)]
         if prefer is not None:
@@ -260,12 +258,12 @@ class Outlook:
         filled = np.cumsum(per * nodes)
         whole = int(np.searchsorted(filled, size, side="right"))
         if whole == len(columns):
-            return Seating(*self._nodes(columns, nodes, per)) if filled[-1] == size else None
+            return Seating(*self.profile.nodes_of(columns, nodes, per)) if filled[-1] == size else None
         rest = size - (int(filled[whole - 1]) if whole else 0)
         nodes = nodes[: whole + 1].copy()
         nodes[whole] = rest // per[whole]
         rest -= int(nodes[whole] * per[whole])
-        positions, counts = self._nodes(columns[: whole + 1], nodes, per[: whole + 1])
+        positions, counts = self.profile.nodes_of(columns[: whole + 1], nodes, per[: whole + 1])
         if not rest:
             return Seating(positions, counts)
         open_columns = columns[whole:]
@@ -275,13 +273,6 @@ class Outlook:
         extra = self.profile.nodes_in(last, skip + 1)[skip:]
         return Seating(np.concatenate([positions, extra]), np.append(counts, rest))
 
-    def _nodes(self, columns: NDArray[np.intp], nodes: Ints, per: Ints) -> tuple[NDArray[np.intp], Ints]:
-        """The first so many nodes of each column, with so many members on each."""
-        some = nodes > 0
-        if not some.any():
-            return np.zeros(0, np.intp), np.zeros(0, np.int64)
-        return self.profile.nodes_of(columns[some], nodes[some]), np.repeat(per, nodes)
-
     def _spread(self, fits: Ints, size: int) -> Seating | None:
         """As even as the room allows: no node gets a second member while another could get its first."""
         columns = np.flatnonzero(fits)
@@ -290,9 +281,10 @@ class Outlook:
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if int(np.minimum(per, middle) @ weight) <= size else (low, middle - 1)
-        positions, counts = self._nodes(columns, weight, np.minimum(per, low))
+        positions, counts = self.profile.nodes_of(columns, weight, np.minimum(per, low))
         rest = size - int(counts.sum())
-        more, _ = self._nodes(columns[per > low], weight[per > low], np.ones(int((per > low).sum()), np.int64))
+        roomy = per > low
+        more, _ = self.profile.nodes_of(columns[roomy], weight[roomy], per[roomy])
         if rest > len(more):
             return None
         extra = np.sort(more)[:rest]

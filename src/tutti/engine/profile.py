@@ -1,8 +1,9 @@
 """What is free, where, and when: time slots x classes of interchangeable nodes.
 
 A column is a class of nodes, a row a stretch of time between two moments at which something ends or begins. As long as
-nobody asks about the future there is one row, now, and it is the view's own column. Taking seats splits columns: nodes
-of a class that were chosen are no longer like the others.
+nobody asks about the future there is one row, now, and it is the view's own column. Whoever asks about a moment gets a
+row that begins there; all ends are laid out only for those who search among takings that begin later than now. Taking
+seats splits columns: nodes of a class that were chosen are no longer like the others.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BLOCK, Blocks, Rows
-from .estimate import overrun_end
-from .model import MOST_MEMBERS, NEVER, State
+from .model import MOST_MEMBERS, NEVER
+from .releases import Releases
 from .tally import Ask, Bools, Ints, Lane, Tally
 from .view import View
 
-__all__ = ["Ask", "Bools", "Ints", "Lane", "Profile", "expected"]
+__all__ = ["Ask", "Bools", "Ints", "Lane", "Profile"]
 
 T = TypeVar("T", bound=np.generic)
 MOST_TALLIES = 24
 """Kinds of requests whose room is kept count of; for any more it is found out each time."""
+
+
+NOW: Rows = np.zeros(1, np.intp)
+PRESENT = Blocks(1)
 
 
 class Profile:
@@ -43,20 +48,27 @@ class Profile:
         """Column of each node, in the order of the line; made when the first seats are taken."""
         self.lanes: list[Lane] = [row.reshape(1, -1) for row in view.class_free]
         self.units = [1] * len(self.lanes)
-        self.rows: Rows = np.zeros(1, np.intp)
+        self.rows = NOW
         """Which physical row of the lanes holds each time slot."""
         self.has_future = False
+        """Whether every moment at which something ends has a row."""
+        self._has_few = False
+        """Whether some later moments have a row."""
+        self._later = False
+        """Whether something was taken that begins later than now: room may get less with time."""
+        self._releases: Releases | None = None
         self.moments_to_mark: list[int] = []
         """Moments at which something changes besides starts and ends: windows."""
-        self._blocks = Blocks(1)
+        self._blocks = PRESENT
         self._lows: list[Lane] = []
         """The least of each block of rows, for each lane, as far as the blocks say that it is known."""
         self._tallies: dict[tuple[int, ...], Tally] = {}
         """Members that fit in all, by the resources asked for."""
         self._seen: tuple[int, int, Ask, list[Lane]] | None = None
+        self._counted: tuple[list[Lane], Bools, Ints] | None = None
         """What was last read: a gang is often seated where it was just found that it can be."""
-        self._origin: list[int] = []
-        """The view's class that each column was split off, once there are any."""
+        self._origin: Rows | None = None
+        """The view's class that each column was split off, once columns may be split."""
         self._owned = False
         self._nodes: dict[int, Rows] = {}
         """Positions of the nodes of a column, for columns that were asked about."""
@@ -67,8 +79,8 @@ class Profile:
 
     def slots(self, start: int, end: int) -> tuple[int, int]:
         """The time slots that a stay from start to end touches."""
-        if start > self.now:
-            self.look_ahead()
+        if start > self.now and not self.has_future:
+            self.mark(start)
         first = bisect_right(self.times, start) - 1
         return first, max(bisect_left(self.times, end), first + 1)
 
@@ -107,7 +119,12 @@ class Profile:
 
     def members(self, first: int, last: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column, during all of the slots."""
-        return (self._fits(self._rooms(first, last, ask), ask) * mask).astype(np.int64, copy=False)
+        rooms = self._rooms(first, last, ask)
+        counted = self._counted
+        if counted is None or counted[0] is not rooms or counted[1] is not mask:
+            fits = (self._fits(rooms, ask) * mask).astype(np.int64, copy=False)
+            counted = self._counted = (rooms, mask, fits)
+        return counted[2]
 
     def _fits(self, rooms: list[Lane], ask: Ask) -> Lane:
         if not ask:
@@ -130,27 +147,22 @@ class Profile:
             return
         self.has_future = True
         self._seen = None
-        view = self.view
-        ends = expected(view, self.now, self.percent)
-        live = np.flatnonzero((view.entry_class >= 0) & (ends[view.entry_slot] < NEVER))
-        times, row = np.unique(ends[view.entry_slot[live]], return_inverse=True)
+        view, releases = self.view, self.releases
+        times, row = np.unique(releases.at, return_inverse=True)
         self.times = [self.now, *times.tolist()]
         self.units, kinds = _units(view)
         self._blocks = Blocks(len(self.times))
         self.rows = self._blocks.rows
         width = self.count + max(16, self.count // 2)
         self._widen_columns(width)
-        origin, free = np.array(self._origin), view.class_free
+        origin, free = self.origins(), view.class_free
         height = self._blocks.capacity * 5 // 4 // BLOCK * BLOCK + BLOCK
         self.lanes = []
         for resource, unit in enumerate(self.units):
             freed = np.zeros((len(self.times), free.shape[1]), kinds[resource])
             freed[0] = free[resource] // unit
-            np.add.at(
-                freed,
-                (row + 1, view.entry_class[live]),
-                (view.entry_amount[resource, live] // unit).astype(kinds[resource]),
-            )
+            back = (releases.amounts[resource] // unit).astype(kinds[resource])
+            np.add.at(freed, (row + 1, releases.classes), back)
             np.add.accumulate(freed, axis=0, out=freed)
             lane = np.zeros((height, width), kinds[resource])
             lane[self.rows, : self.count] = freed[:, origin]
@@ -167,6 +179,9 @@ class Profile:
 
     def moments(self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int) -> Iterator[int]:
         """Moments, in order, from which the same nodes hold so many members for so long."""
+        if not (self.has_future or self._later or self.moments_to_mark):
+            yield from self._steadily(ask, mask, members, after)
+            return
         self.look_ahead()
         # Stays that the caller tries on meanwhile mark their ends: those are no new chances, or it would never end.
         chances = self.times.copy()
@@ -182,6 +197,34 @@ class Profile:
             if at < len(chances) and chances[at] == moment:
                 yield moment
                 at += 1
+
+    def _steadily(self, ask: Ask, mask: Bools, members: int, after: int) -> list[int]:
+        """The same, where room only grows with time: halving finds the first, and all that come after it will do."""
+        if self._taken:
+            self._begin_rows()
+        ends = [end for _, end, *_ in self._taken.values() if end < NEVER]
+        chances = np.sort(np.concatenate((self.releases.at, [self.now, *ends])))
+        chances = chances[chances.searchsorted(after) if after > self.now else 0 :]
+        weights = mask * self.weight[: self.count]
+        low, high = 0, len(chances)
+        while low < high:
+            middle = (low + high) // 2
+            if self._holds(self._rooms_at(int(chances[middle]), ask), ask, weights, members):
+                high = middle
+            else:
+                low = middle + 1
+        return list(dict.fromkeys(chances[low:].tolist()))
+
+    def _rooms_at(self, moment: int, ask: Ask) -> list[Lane]:
+        """The room for each of the resources asked for at one moment, which need not have a row."""
+        slot = bisect_right(self.times, moment) - 1
+        return [self._row_at(slot, moment, resource) for resource, _ in ask]
+
+    def _row_at(self, slot: int, moment: int, resource: int) -> Lane:
+        """A slot as it is when all that ends up to a moment has ended."""
+        row = self.lanes[resource][self.rows[slot], : self.count]
+        back = self.releases.between(self.times[slot], moment, resource)
+        return row + (back if self._origin is None else back[self._origin[: self.count]])
 
     def _next_start(self, slot: int, ask: Ask, mask: Bools, key: object, members: int, length: int) -> int | None:
         """The first slot, from one on, from which the same nodes hold so many members for so long."""
@@ -248,25 +291,30 @@ class Profile:
             known = self._nodes[column] = np.flatnonzero(self._columns() == column)
         return known[:most]
 
-    def nodes_of(self, columns: Rows, nodes: Ints) -> Rows:
-        """Positions in line of the first so many nodes (one at least) of each of these columns, one after the other."""
+    def nodes_of(self, columns: Rows, nodes: Ints, members: Ints) -> tuple[Rows, Ints]:
+        """The first so many nodes of each of these columns, by position in line, and the members on each of them."""
         if nodes.max(initial=1) == 1:
-            return self.positions()[columns]
-        each = zip(columns.tolist(), nodes.tolist(), strict=True)
-        return np.concatenate([self.nodes_in(column, most) for column, most in each])
+            some = nodes > 0
+            return self.positions()[columns[some]], members[some]
+        column_of, whole = self._columns(), nodes == self.weight[columns]
+        chosen, each = np.zeros(self.count, np.bool_), np.zeros(self.count, np.int64)
+        chosen[columns[whole]], each[columns] = True, members
+        parts = zip(columns[~whole].tolist(), nodes[~whole].tolist(), strict=True)
+        positions = [chosen[column_of].nonzero()[0], *(self.nodes_in(column, most) for column, most in parts)]
+        found = np.concatenate(positions) if len(positions) > 1 else positions[0]
+        return found, each[column_of[found]]
 
     def take(self, start: int, end: int, positions: Rows, counts: Ints, ask: Ask, sign: int = 1) -> int:
         """Seat so many members on each of these nodes (by position in line) for a while; returns a receipt.
 
         With sign -1 the members leave instead: what if they were gone?
         """
-        if start > self.now:
-            self.look_ahead()
+        self._later |= start > self.now
         self._own()
         columns = self._split(positions, counts)
+        self._subtract(start, end, columns, counts, ask, sign)
         self._tokens += 1
         self._taken[self._tokens] = (start, end, positions, counts, ask, sign)
-        self._subtract(start, end, columns, counts, ask, sign)
         return self._tokens
 
     def give(self, receipt: int) -> None:
@@ -285,12 +333,11 @@ class Profile:
 
     def origins(self) -> Rows:
         """The view's class that each column was split off."""
-        return np.array(self._origin[: self.count]) if self._origin else np.arange(self.count)
+        return np.arange(self.count) if self._origin is None else self._origin[: self.count]
 
     def descends_from(self, column: int) -> Bools:
         """Columns that were split off a class of the view, itself included."""
-        origin = np.array(self._origin) if self._origin else np.arange(self.count)
-        return cast("Bools", origin == column)
+        return cast("Bools", self.origins() == column)
 
     def positions(self) -> "Ints":
         """Position of the first node of each column in the line."""
@@ -312,7 +359,6 @@ class Profile:
         self._owned = True
         self.positions()
         self.column_of = self._columns().copy()
-        self._origin = self._origin or list(range(self.count))
         if not self.has_future:
             self._widen_columns(self.count + 16)
 
@@ -325,8 +371,7 @@ class Profile:
         self._lows = [_wider(low, width) for low in self._lows]
         for tally in self._tallies.values():
             tally.grow(self._height(), width)
-        if not self._origin:
-            self._origin = list(range(self.count))
+        self._origin = _wider(self.origins(), width)
 
     def _split(self, positions: Rows, counts: Ints) -> NDArray[np.int32]:
         """Columns of their own for the chosen nodes: one for each (old column, members) pair."""
@@ -361,8 +406,9 @@ class Profile:
             self._widen_columns(new + max(16, new // 2))
         self.count += 1
         self._seen = None
-        self.kind[new], self.usable[new] = self.kind[origin], self.usable[origin]
-        self._origin.append(self._origin[origin])
+        for column in (self.kind, self.usable, self._origin):
+            assert column is not None
+            column[new] = column[origin]
         for lane in (*self.lanes, *self._lows):
             lane[:, new] = lane[:, origin]
         for tally in self._tallies.values():
@@ -394,7 +440,7 @@ class Profile:
             tally.change(rows, where, old, new, self.weight[where])
 
     def _window(self, start: int, end: int) -> tuple[int, int]:
-        if not self.has_future:
+        if not (self.has_future or self._has_few) and start <= self.now:
             return 0, 1
         self.mark(start)
         self.mark(end)
@@ -404,8 +450,13 @@ class Profile:
         """Make sure that a time slot begins at this moment."""
         if moment >= NEVER or moment <= self.now:
             return
+        if not self.has_future:
+            self._begin_rows()
         at = bisect_left(self.times, moment)
         if at < len(self.times) and self.times[at] == moment:
+            return
+        if not self.has_future:
+            self._lay(at, moment)
             return
         if self._blocks.crowded(at - 1):
             self._copy_rows(*self._blocks.split(at - 1))
@@ -414,6 +465,45 @@ class Profile:
         self.rows = self._blocks.rows
         self.times.insert(at, moment)
         self._seen = None
+
+    def _begin_rows(self) -> None:
+        """From now on what ends later than now has a row where it ends."""
+        if self._has_few or self.has_future:
+            return
+        self._has_few = True
+        self._own()
+        self.lanes = [_taller(_wider(lane, len(self.weight)), BLOCK) for lane in self.lanes]
+        for _, end, positions, counts, ask, sign in list(self._taken.values()):
+            self.mark(end)
+            if self.now < end < NEVER and not self.has_future:
+                self._subtract(end, NEVER, self.columns_of(positions), counts, ask, -sign)
+
+    def _lay(self, at: int, moment: int) -> None:
+        """Give a moment a row of its own, with what has ended by then; too many of them are laid out all together."""
+        new = len(self.times)
+        if new == BLOCK:
+            self.look_ahead()
+            self.mark(moment)
+            return
+        for resource, lane in enumerate(self.lanes):
+            lane[new, : self.count] = self._row_at(at - 1, moment, resource)
+        self.times.insert(at, moment)
+        self.rows = np.concatenate((self.rows[:at], [new], self.rows[at:]))
+        self._seen = None
+
+    def next_moment(self) -> int:
+        """The next moment at which something is expected to end, or was taken to begin or to end."""
+        if self.has_future:
+            return self.times[1] if len(self.times) > 1 else NEVER
+        taken = (moment for start, end, *_ in self._taken.values() for moment in (start, end) if moment > self.now)
+        return min(min(taken, default=NEVER), self.releases.first())
+
+    @property
+    def releases(self) -> Releases:
+        """What the gangs that run now give back, and when."""
+        if self._releases is None:
+            self._releases = Releases(self.view, self.now, self.percent)
+        return self._releases
 
     def _copy_rows(self, old: "int | Rows", new: "int | Rows") -> None:
         height = self._blocks.capacity
@@ -429,24 +519,6 @@ class Profile:
         self._lows = [_taller(low, height // BLOCK) for low in self._lows]
         for tally in self._tallies.values():
             tally.grow(height, len(self.weight))
-
-
-def expected(view: View, now: int, percent: int) -> Ints:
-    """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
-    which = 0 if percent <= 50 else 1 if percent <= 90 else 2
-    ends = view.ends[:, which].copy()
-    for later in range(which + 1, 3):
-        np.copyto(ends, view.ends[:, later], where=ends < now)
-    for slot in np.flatnonzero(ends < now):
-        if int(slot) in view.seated:
-            ends[slot] = overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
-    # What is due this very moment is not late yet: it ends the next.
-    np.maximum(ends, now + 1, out=ends)
-    for leaver in view.leaving:
-        life = view.held(leaver).life
-        if life.state is State.DRAINING:
-            ends[leaver] = min(int(ends[leaver]), max(life.leave_by, now + 1))
-    return ends
 
 
 def _units(view: View) -> tuple[list[int], list[type[np.signedinteger]]]:

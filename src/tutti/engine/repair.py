@@ -104,7 +104,7 @@ def _new_places(
     if not members:
         return places
     need = desk.needs(job)[role][seats[role].shape]
-    for inside in _near_first(desk, job, need, seats[role]):
+    for inside in _near_first(desk, need, seats[role]):
         found = _find(desk, job, need, members, inside)
         if found is not None:
             end = max(desk.end_of(desk.slot(job)), desk.now + 1)
@@ -135,10 +135,10 @@ def _dropped(before: Seats, after: Seats) -> Iterator[tuple[int, int]]:
             yield node, count - kept[node]
 
 
-def _near_first(desk: Desk, job: Job, need: Need, held: Seats) -> Iterator[Bools]:
+def _near_first(desk: Desk, need: Need, held: Seats) -> Iterator[Bools]:
     """Columns in ever wider domains around the survivors, up to what the gang allows."""
     profile, topology = desk.profile, desk.view.topology
-    bound = same_domain(desk, job, need, held)
+    bound = same_domain(desk, need, held)
     if held.nodes:
         kind = topology.kinds[int(desk.view.class_kind[desk.view.class_of[held.nodes[0]]])]
         for domain in reversed(kind.domains):

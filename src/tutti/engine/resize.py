@@ -129,16 +129,16 @@ def _place(
     profile = desk.profile
     first, last = profile.slots(desk.now, end)
     mask = allowed(desk, job, need, desk.now, end)
-    outlook = Outlook(profile, need, first, last, mask & same_domain(desk, job, need, held))
+    outlook = Outlook(profile, need, first, last, mask & same_domain(desk, need, held))
     _leave_room_for_held(desk, outlook, need, held)
     room = outlook.capacity()
     size = min(room, members) if not legal_only else members if room >= members else 0
     return outlook.choose(size) if size else None
 
 
-def same_domain(desk: Desk, job: Job, need: Need, held: Seats) -> Bools:
+def same_domain(desk: Desk, need: Need, held: Seats) -> Bools:
     """Columns in the domain that the role (or the gang) is bound to, given where its members already sit."""
-    level = need.within or job.gang.within
+    level = need.level
     profile = desk.profile
     if not level or not held.nodes:
         return np.ones(profile.count, np.bool_)

@@ -192,7 +192,7 @@ def _taken(tally: Tally) -> Outlook:
 
 def _outside(tally: Tally, outlook: Outlook) -> None:
     """Where all must sit in one domain, nodes with room in any but the roomiest."""
-    level = outlook.level()
+    level = outlook.need.level
     if not level:
         return
     sums = outlook.sums(level)

@@ -31,6 +31,7 @@ def _copy_jobs(world: World, view: View) -> None:
     world.spare_slots = [slot for slot, job in enumerate(view.jobs) if job is None]
     world.queued, world.seated = view.queued.copy(), view.seated.copy()
     world.promised, world.on_hold = view.promised.copy(), view.on_hold.copy()
+    world.followers = view.followers.copy()
     world.priorities = view.priorities.copy()
     world.leaving, world.watched = view.leaving.copy(), view.watched.copy()
 

@@ -124,7 +124,7 @@ class Verdict:
 
     def _short(self, role: int, low: int) -> Reason:
         outlook = self._outlooks[role]
-        level = outlook.level()
+        level = outlook.need.level
         if level and outlook.total(outlook.fits) >= low:
             return Reason(Token.NO_DOMAIN, Kind.WAIT, level, wakes=("capacity",))
         if self._with(role, "foreign") >= low:

@@ -37,6 +37,7 @@ class View:
         "entry_class",
         "entry_slot",
         "faulty",
+        "followers",
         "ground",
         "jobs",
         "leaving",
@@ -56,6 +57,8 @@ class View:
         "seated",
         "topology",
         "total",
+        "touched",
+        "touches",
         "traits",
         "units",
         "use",
@@ -112,6 +115,10 @@ class View:
         self.promised: dict[int, None] = world.promised
         self.priorities: dict[int, int] = world.priorities
         self.on_hold: dict[int, None] = world.on_hold
+        self.followers: dict[int, None] = world.followers
+        self.touches: list[int] = world.touches
+        self.touched = len(world.touches)
+        """How many of the touches had happened; what comes later in that list says nothing about this view."""
         self.watched: dict[int, None] = world.watched
         self.queues: dict[str, Queue] = world.queues
         self.use: dict[str, QueueUse] = world.use

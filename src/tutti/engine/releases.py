@@ -1,0 +1,51 @@
+"""What do the gangs that run now give back, and when?"""
+
+import numpy as np
+
+from .estimate import overrun_end
+from .model import NEVER, State
+from .tally import Ints
+from .view import View
+
+
+class Releases:
+    """Every expected end of a running gang, class by class. As long as nobody else comes, room only grows with them."""
+
+    def __init__(self, view: View, now: int, percent: int) -> None:
+        self.ends = expected(view, now, percent)
+        """When each running gang is expected to end, by slot."""
+        at = self.ends[view.entry_slot]
+        live = ((view.entry_class >= 0) & (at < NEVER)).nonzero()[0]
+        self.at: Ints = at[live]
+        self.classes = view.entry_class[live]
+        self.amounts = view.entry_amount[:, live]
+        self._width = len(view.class_weight)
+
+    def first(self) -> int:
+        """The next end."""
+        return int(self.at.min(initial=NEVER))
+
+    def between(self, after: int, until: int, resource: int) -> Ints:
+        """What is given back of a resource on a node of each class, after a moment and up to another."""
+        which = ((self.at > after) & (self.at <= until)).nonzero()[0]
+        back = np.zeros(self._width, np.int64)
+        np.add.at(back, self.classes[which], self.amounts[resource, which])
+        return back
+
+
+def expected(view: View, now: int, percent: int) -> Ints:
+    """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
+    which = 0 if percent <= 50 else 1 if percent <= 90 else 2
+    ends = view.ends[:, which].copy()
+    for later in range(which + 1, 3):
+        np.copyto(ends, view.ends[:, later], where=ends < now)
+    for slot in (ends < now).nonzero()[0].tolist():
+        if slot in view.seated:
+            ends[slot] = overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
+    # What is due this very moment is not late yet: it ends the next.
+    np.maximum(ends, now + 1, out=ends)
+    for leaver in view.leaving:
+        life = view.held(leaver).life
+        if life.state is State.DRAINING:
+            ends[leaver] = min(int(ends[leaver]), max(life.leave_by, now + 1))
+    return ends
