@@ -23,6 +23,7 @@ ALLOWED = {
     "tutti/engine": ENGINE,
     "tutti/train/agent": AGENT,
     "tutti/train/agent.py": AGENT,
+    "tutti/local/keeper": {"tutti.local.keeper", *AGENT},
     "tutti/errors.py": set(),
     "tutti/__init__.py": set(),
 }

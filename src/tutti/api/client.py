@@ -1,0 +1,243 @@
+"""The client: a job is a method call away. `tutti.connect()` gives one; the command line is made of it.
+
+Starts fast: standard library only, and as little of it as will do.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from tutti.errors import Misused, NoDaemon, NotFound, Refused, TuttiError
+
+from .home import Home, home
+
+ERRORS: dict[int, type[TuttiError]] = {2: Misused, 3: NotFound, 4: Refused, 5: NoDaemon}
+START_S = 20.0
+Answer = dict[str, Any]
+
+
+class Client:
+    """Speaks to the daemon of one home. One connection, made when it is first needed."""
+
+    def __init__(self, where: Home | None = None) -> None:
+        self.home = where or home()
+        self._socket: socket.socket | None = None
+        self._file: Any = None
+
+    # -- requests
+
+    def get(self, path: str, **query: object) -> Answer:
+        """Ask; raises the error the daemon answers with, or NoDaemon."""
+        asked = urlencode({key: value for key, value in query.items() if value not in ("", None)})
+        answer: Answer = json.loads(self.call("GET", f"{path}?{asked}" if asked else path))
+        return answer
+
+    def post(self, path: str, body: object = None) -> Answer:
+        """Ask for something to be changed."""
+        answer: Answer = json.loads(self.call("POST", path, json.dumps(body or {}).encode()))
+        return answer
+
+    def call(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """One request, tried again once where an idle connection had been closed."""
+        fresh = self._socket is None
+        try:
+            return self._call(method, path, body)
+        except (ConnectionError, EOFError):
+            self.close()
+            if fresh or method != "GET":
+                raise NoDaemon("the daemon has gone away", str(self.home.socket), "the same again") from None
+            return self._call(method, path, body)
+
+    def _call(self, method: str, path: str, body: bytes) -> bytes:
+        self._connect()
+        assert self._socket is not None
+        head = f"{method} {path} HTTP/1.1\r\nHost: tutti\r\nContent-Length: {len(body)}\r\n\r\n"
+        self._socket.sendall(head.encode() + body)
+        status, headers = self._head()
+        data: bytes = self._file.read(int(headers.get("content-length", "0")))
+        if status >= 400:
+            raise error_of(data)
+        return data
+
+    def _head(self) -> tuple[int, dict[str, str]]:
+        first = self._file.readline()
+        if not first:
+            raise EOFError
+        headers = {}
+        while (line := self._file.readline().decode("latin-1").strip()) != "":
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        return int(first.split()[1]), headers
+
+    def events(self, after: int = -1) -> Iterator[Answer]:
+        """What changes, as it does, on a connection of its own; ends when the daemon does."""
+        other = Client(self.home)
+        other._connect()
+        assert other._socket is not None
+        other._socket.sendall(f"GET /v1/events?after={after} HTTP/1.1\r\nHost: tutti\r\n\r\n".encode())
+        other._head()
+        try:
+            for line in other._file:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+        finally:
+            other.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._file.close()
+            self._socket.close()
+            self._socket = None
+
+    # -- the daemon
+
+    def _connect(self) -> None:
+        if self._socket is not None:
+            return
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.connect(str(self.home.socket))
+        except OSError:
+            made.close()
+            raise NoDaemon("no daemon is running here", str(self.home.path), "tutti run ... starts one") from None
+        self._socket, self._file = made, made.makefile("rb")
+
+    def is_up(self) -> bool:
+        """Whether a daemon answers."""
+        try:
+            self._connect()
+        except NoDaemon:
+            return False
+        return True
+
+    def start(self, devices: str = "") -> None:
+        """Make sure that a daemon runs. `devices` counts only for the one that is started here."""
+        if self.is_up():
+            return
+        self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        command = [sys.executable, "-m", "tutti.local.daemon"] + (["--devices", devices] if devices else [])
+        ready, says = os.pipe()
+        with self.home.log.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [*command, "--ready", str(says)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[says],
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, "TUTTI_HOME": str(self.home.path)},
+            )
+        os.close(says)
+        with os.fdopen(ready, "rb") as answer:
+            said = answer.read()
+        process.returncode = 0
+        if said.startswith(b"{"):
+            raise error_of(said)
+        self._await_socket()
+
+    def _await_socket(self) -> None:
+        """Another daemon may have won the race to start; then its socket is there in a moment."""
+        limit = time.monotonic() + START_S
+        while not self.is_up():
+            if time.monotonic() > limit:
+                raise NoDaemon("the daemon did not start", str(self.home.log), "look at the end of that file")
+            time.sleep(0.02)
+
+    # -- jobs
+
+    def submit(self, command: list[str] | tuple[str, ...] | str = (), **job: Any) -> "JobHandle":
+        """Submit one job: the keys of a job file as keywords. The daemon is started where there is none."""
+        from .context import context  # noqa: PLC0415 - only submissions need it
+
+        said = {**job, "command": command} if command else job
+        self.start()
+        sent = {"job": said, "context": context(said)}
+        row = self.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
+        return JobHandle(self, row["name"])
+
+    def jobs(self, which: str = "active") -> list[Answer]:
+        """Jobs as rows."""
+        found: list[Answer] = self.get("/v1/jobs", which=which)["jobs"]
+        return found
+
+    def job(self, name: str) -> "JobHandle":
+        """A job that is there already."""
+        self.get(job_path(name))
+        return JobHandle(self, name)
+
+
+class JobHandle:
+    """One job, by name."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client, self.name = client, name
+
+    def row(self) -> Answer:
+        """Its state, size, place, reason ..."""
+        found: Answer = self.client.get(job_path(self.name))["job"]
+        return found
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        while True:
+            answer = self.client.get(job_path(self.name, "wait"), **{"for": 30})
+            if answer["ended"]:
+                return int(answer["job"]["code"] or 0)
+
+    def why(self) -> str:
+        """Why it waits, in words."""
+        return "\n".join(self.client.get(job_path(self.name, "why"))["lines"])
+
+    def logs(self, rank: int = -1) -> str:
+        """The end of a rank's output."""
+        return str(self.client.get(job_path(self.name, "logs"), rank=rank)["text"])
+
+    def cancel(self) -> None:
+        """End it."""
+        self.client.post(job_path(self.name, "cancel"))
+
+    def __repr__(self) -> str:
+        row = self.row()
+        return f"<job {self.name}: {row['state']}{', ' + row['reason'] if row.get('reason') else ''}>"
+
+    def _repr_html_(self) -> str:
+        row = self.row()
+        cells = "".join(f"<tr><th>{key}</th><td>{_escaped(row.get(key, ''))}</td></tr>" for key in SHOWN)
+        return f"<table>{cells}</table>"
+
+
+SHOWN = ("name", "state", "members", "placed", "reason", "eta")
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def job_path(name: str, *rest: str) -> str:
+    """The route of a job."""
+    return "/".join(["/v1/jobs", quote(name, safe=""), *rest])
+
+
+def error_of(data: bytes) -> TuttiError:
+    """The error an answer tells of."""
+    try:
+        said = json.loads(data)
+        kind = ERRORS.get(int(said.get("code", 1)), TuttiError)
+        return kind(said["error"], said.get("where") or None, said.get("hint") or None)
+    except (ValueError, KeyError, TypeError):
+        return TuttiError(f"the daemon answered with something strange: {data[:200]!r}")
+
+
+def connect(where: str = "") -> Client:
+    """A client of this user's daemon, or of the one in another home. `submit` starts the daemon where there is none."""
+    from pathlib import Path  # noqa: PLC0415
+
+    return Client(Home(Path(where).absolute()) if where else None)

@@ -1,0 +1,75 @@
+"""Where things are: one folder holds everything of one scheduler, `TUTTI_HOME`."""
+
+import os
+from pathlib import Path
+
+from tutti.errors import Misused
+
+SOCKET_BYTES = 107
+LONGEST_TAIL = len("/runs/0123456789abcdef/s")
+
+
+class Home:
+    """The folder and the names of what is in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if len(os.fsencode(path)) + LONGEST_TAIL > SOCKET_BYTES:
+            raise Misused(
+                f"the path of TUTTI_HOME is too long for a socket ({len(os.fsencode(path))} bytes)",
+                str(path),
+                f"a folder with a path of at most {SOCKET_BYTES - LONGEST_TAIL} bytes",
+            )
+
+    @property
+    def socket(self) -> Path:
+        return self.path / "daemon.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "daemon.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "daemon.log"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.db"
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def token(self) -> Path:
+        return self.path / "token"
+
+    @property
+    def runs(self) -> Path:
+        """One folder per run, named by its nonce."""
+        return self.path / "runs"
+
+    @property
+    def logs(self) -> Path:
+        """One folder per job, named by its number."""
+        return self.path / "logs"
+
+    @property
+    def locks(self) -> Path:
+        """Locks of made-up devices, which belong to this home alone."""
+        return self.path / "locks"
+
+    def make(self) -> None:
+        """Make the folder and what must be in it; only its owner may look inside."""
+        for folder in (self.path, self.runs, self.logs, self.locks):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def home() -> Home:
+    """The home of this user, or the one `TUTTI_HOME` names."""
+    chosen = os.environ.get("TUTTI_HOME")
+    if chosen:
+        return Home(Path(chosen).expanduser().absolute())
+    state = os.environ.get("XDG_STATE_HOME")
+    return Home((Path(state) if state else Path.home() / ".local" / "state") / "tutti")

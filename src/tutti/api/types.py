@@ -1,0 +1,448 @@
+"""The types of `tutti/v1`: what goes over the wire, in both directions.
+
+Additions only: a field is never renamed, removed or given another meaning within v1. Moments are microseconds since
+1970 in `*_us` fields and ISO texts beside them where people read them; a key that is missing means: not known.
+"""
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = "tutti/v1"
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all of them. Unknown keys are ignored when reading, so that old clients can read new answers."""
+
+
+class Answer(Wire, frozen=True, kw_only=True):
+    """Base of every answer: one object, with the version of its schema."""
+
+    schema: str = SCHEMA
+
+
+# -- what is sent
+
+
+class Context(Wire, frozen=True, kw_only=True):
+    """Where and as whom a job was submitted; captured by the client."""
+
+    cwd: str
+    env: dict[str, str] = {}
+    umask: int = 0o022
+    framework: str = ""
+    """The framework recognised in the command, whose variables are delivered."""
+
+
+class Submission(Wire, frozen=True, kw_only=True):
+    """One job: what its author says (the keys of a job file), and where."""
+
+    job: dict[str, Any]
+    context: Context
+
+
+class Submit(Wire, frozen=True, kw_only=True):
+    """POST /v1/jobs."""
+
+    jobs: list[Submission]
+    dry_run: bool = False
+
+
+class Change(Wire, frozen=True, kw_only=True):
+    """POST /v1/jobs/NAME/update: what to change; keys of a job file."""
+
+    set: dict[str, Any] = {}
+    dry_run: bool = False
+
+
+class Ask(Wire, frozen=True, kw_only=True):
+    """POST /v1/jobs/NAME/cancel, hold, release, retry, signal; POST /v1/devices/ID/drain."""
+
+    dry_run: bool = False
+    why: str = ""
+    grace_s: float | None = None
+    by_s: float | None = None
+    """For a drain: gangs must have left within so long; without it they may finish."""
+    number: int = 0
+    """For a signal."""
+    ranks: list[int] | None = None
+
+
+class WhatIf(Wire, frozen=True, kw_only=True):
+    """POST /v1/what-if: the options of `tutti what-if`."""
+
+    add_nodes: list[str] = []
+    remove: list[str] = []
+    queue: list[str] = []
+    submit: list[dict[str, Any]] = []
+
+
+# -- what comes back
+
+
+class JobRow(Wire, frozen=True, kw_only=True):
+    """A job in a list."""
+
+    name: str
+    id: int
+    user: str
+    queue: str
+    state: str
+    members: int
+    """Members it has now; where it waits, how many it wants."""
+    min: int
+    max: int
+    devices: int
+    """Devices it holds now; where it waits, how many it wants."""
+    priority: int = 0
+    placed: str = ""
+    """Where it is: nodes with members on each."""
+    reason: str = ""
+    """Why it waits: a stable token; empty where it does not."""
+    detail: str = ""
+    position: int = 0
+    """Its place in the queue, from 1."""
+    eta_us: int = 0
+    """When it is promised or foretold to start, or to end where it runs; 0 means not known."""
+    eta: str = ""
+    submitted_us: int = 0
+    started_us: int = 0
+    ended_us: int = 0
+    waited_s: float = 0.0
+    ran_s: float = 0.0
+    limit_s: float = 0.0
+    code: int | None = None
+    """Exit code, once it has ended."""
+    why: str = ""
+    """How it ended, in words."""
+    elastic: str = ""
+    """'live', 'restart', or empty for a rigid gang."""
+    restarts: int = 0
+    step: int = 0
+    steps: int = 0
+    rate: float = 0.0
+    command: str = ""
+    tasks_done: int = 0
+    tasks: int = 0
+
+
+class Jobs(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs."""
+
+    jobs: list[JobRow]
+    total: int = 0
+    """How many there are in all; the list may be cut."""
+    next: int = 0
+    """Where the next page begins (`offset`); 0 where this is the last."""
+
+
+class Rank(Wire, frozen=True, kw_only=True):
+    """One member of a running (or ended) gang."""
+
+    rank: int
+    role: str = "worker"
+    node: str = ""
+    devices: list[int] = []
+    pid: int = 0
+    code: int | None = None
+    log_bytes: int = 0
+
+
+class Bar(Wire, frozen=True, kw_only=True):
+    """A stretch of time in which a job held devices (past) or is promised them (`promised`)."""
+
+    job: str
+    queue: str
+    node: str
+    devices: list[int]
+    """Numbers of the devices on the node; empty for a promise, which only counts."""
+    count: int
+    begun_us: int
+    ended_us: int
+    """0 while it lasts."""
+    promised: bool = False
+    state: str = ""
+
+
+class Timeline(Answer, frozen=True, kw_only=True):
+    """GET /v1/timeline."""
+
+    now_us: int
+    bars: list[Bar]
+    cut: bool = False
+
+
+class Moment(Wire, frozen=True, kw_only=True):
+    """One entry of a story."""
+
+    at_us: int
+    at: str
+    kind: str
+    text: str
+
+
+class Story(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs/NAME/story."""
+
+    job: str
+    state: str
+    events: list[Moment]
+    lines: list[str]
+    """The story as text."""
+
+
+class Speed(Wire, frozen=True, kw_only=True):
+    """Best rate seen at one size."""
+
+    members: int
+    rate: float
+
+
+class JobPage(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs/NAME."""
+
+    job: JobRow
+    written: dict[str, Any]
+    """The job as its author wrote it."""
+    cwd: str
+    ranks: list[Rank]
+    runs: int
+    """How often it was started."""
+    speed: list[Speed] = []
+    sheet: dict[str, float] = {}
+    """Its part of the ledger: device-seconds by category."""
+    log_folder: str = ""
+    variables: dict[str, str] = {}
+    """What rank 0 was given."""
+
+
+class Logs(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs/NAME/logs."""
+
+    job: str
+    rank: int
+    text: str
+    begin: int
+    """Where in the rank's log the text begins (byte)."""
+    next: int
+    size: int
+    ended: bool
+
+
+class Waited(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs/NAME/wait: the job once it has ended, or as it is when the time is over."""
+
+    job: JobRow
+    ended: bool
+    first: int = -1
+    """The rank that failed first, if one did."""
+    log_folder: str = ""
+
+
+class Device(Wire, frozen=True, kw_only=True):
+    """One device: a cell of the map."""
+
+    id: str
+    index: int
+    kind: str
+    state: str
+    """free, busy, starting, promised, draining, drained, foreign or broken."""
+    job: str = ""
+    rank: int = -1
+    note: str = ""
+
+
+class NodeRow(Wire, frozen=True, kw_only=True):
+    """One node with its devices."""
+
+    name: str
+    state: str
+    place: list[str]
+    """Domains it lies in, outermost first."""
+    kind: str
+    devices: list[Device]
+    free: int
+    cpus: float
+    memory_bytes: int
+
+
+class Nodes(Answer, frozen=True, kw_only=True):
+    """GET /v1/nodes."""
+
+    nodes: list[NodeRow]
+    levels: list[str]
+    largest: int
+    """The widest gang of one-device members that would fit now."""
+    source: str
+    """nvml, cpu or made-up."""
+    notes: list[str] = []
+
+
+class QueueRow(Wire, frozen=True, kw_only=True):
+    """One queue."""
+
+    name: str
+    parent: str
+    weight: int
+    closed: bool
+    guarantee: dict[str, int]
+    limit: dict[str, int]
+    waiting: int
+    running: int
+    devices: int
+    """Devices its gangs hold now."""
+    used_device_s: float
+    """Decayed use, in device-seconds."""
+
+
+class Queues(Answer, frozen=True, kw_only=True):
+    """GET /v1/queues."""
+
+    queues: list[QueueRow]
+
+
+class Why(Answer, frozen=True, kw_only=True):
+    """GET /v1/jobs/NAME/why."""
+
+    job: str
+    state: str
+    token: str
+    lines: list[str]
+    """The explanation as text."""
+    explanation: dict[str, Any]
+    forecast: dict[str, Any] = {}
+
+
+class ReasonRow(Wire, frozen=True, kw_only=True):
+    """How many wait for one reason."""
+
+    reason: str
+    jobs: int
+    first: list[str]
+
+
+class Reasons(Answer, frozen=True, kw_only=True):
+    """GET /v1/why."""
+
+    reasons: list[ReasonRow]
+
+
+class Report(Answer, frozen=True, kw_only=True):
+    """GET /v1/report: the ledger, in device-seconds."""
+
+    resource: str
+    since_us: int
+    at_us: int
+    installed_s: float
+    total: dict[str, float]
+    queues: dict[str, dict[str, float]]
+    users: dict[str, float]
+    """Device-hours of each user, for charging."""
+    goodput: float
+    goodput_known: float
+    closes: bool
+    """Whether the parts add up to what was installed, to the second."""
+
+
+class ForecastRow(Wire, frozen=True, kw_only=True):
+    """How true forecasts of one range were."""
+
+    horizon: str
+    forecasts: int
+    covered: float
+    median_error_s: float
+
+
+class Forecasts(Answer, frozen=True, kw_only=True):
+    """GET /v1/report/forecasts."""
+
+    forecasts: list[ForecastRow]
+    open: int
+
+
+class PlanAnswer(Answer, frozen=True, kw_only=True):
+    """GET /v1/plan, POST /v1/plan."""
+
+    lines: list[str]
+    actions: list[dict[str, Any]]
+    fits: bool = True
+    """Dry run: whether the job would start now."""
+    job: str = ""
+
+
+class Entry(Wire, frozen=True, kw_only=True):
+    """One line of the audit."""
+
+    at_us: int
+    at: str
+    who: str
+    what: str
+    target: str
+    detail: str
+
+
+class Audit(Answer, frozen=True, kw_only=True):
+    """GET /v1/audit."""
+
+    entries: list[Entry]
+
+
+class Done(Answer, frozen=True, kw_only=True):
+    """What became of a request that changes something."""
+
+    done: bool = True
+    said: str = ""
+    names: list[str] = []
+
+
+class Submitted(Answer, frozen=True, kw_only=True):
+    """POST /v1/jobs: each is on the disk."""
+
+    jobs: list[JobRow]
+
+
+class Status(Answer, frozen=True, kw_only=True):
+    """GET /v1/status."""
+
+    version: str
+    pid: int
+    home: str
+    since_us: int
+    devices: int
+    source: str
+    waiting: int
+    running: int
+    policy: str
+    trouble: list[str]
+    """What is wrong with the daemon itself; empty when nothing is."""
+    page: str = ""
+    """Address of the page, where it is served."""
+
+
+class Config(Answer, frozen=True, kw_only=True):
+    """GET /v1/config."""
+
+    path: str
+    text: str
+    policy: dict[str, Any]
+    queues: list[str]
+
+
+class Problem(Answer, frozen=True, kw_only=True):
+    """Every error: what is wrong, where, what to try, and the exit code of a command."""
+
+    error: str
+    where: str = ""
+    hint: str = ""
+    code: int = 1
+
+
+class News(Wire, frozen=True, kw_only=True):
+    """One server-sent event on GET /v1/events."""
+
+    id: int
+    kind: str
+    """job, nodes, queues or report."""
+    job: str = ""
+    state: str = ""
+    at_us: int = 0

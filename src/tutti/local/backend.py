@@ -1,0 +1,500 @@
+"""Drive's backend for one machine: actions become keepers and messages to them, what keepers say becomes events."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from tutti.drive.backend import Accepted, Capabilities, Refused
+from tutti.engine import events as ev
+from tutti.engine.model import NEVER, SECOND, Listing, Resizing, Seats, State
+from tutti.engine.plan import (
+    AnyAction,
+    Await,
+    Evict,
+    Fail,
+    Grow,
+    How,
+    Migrate,
+    Repair,
+    Reserve,
+    Restart,
+    Resume,
+    Shrink,
+    Start,
+)
+from tutti.jobs.durations import duration
+
+from . import shelf
+from .booking import Booking
+from .ends import Fate, Verdict, died, verdict
+from .fault import point
+from .held import Change, Held, Placed, Run
+from .journal import Journal, Unstored, Write
+from .keeper.records import Record, read_record
+from .layout import NoRoom, entering, leaving, seats_of
+from .links import KeeperLink, Message, NotForked, Nursery
+from .ports import Ports
+from .remains import Remains
+from .starting import Starting
+
+CAN = Capabilities(choose_device=True, enforce_limit=True, park=True)
+QUICK = 60 * SECOND
+"""A run that is lost sooner than this waits before it begins again, longer each time."""
+FIRST_PAUSE, LONGEST_PAUSE = SECOND, 300 * SECOND
+LEAVES = {How.PARK: "park", How.REQUEUE: "requeue", How.CANCEL: "cancel"}
+
+
+def now_us() -> int:
+    """The present moment."""
+    return time.time_ns() // 1000
+
+
+class LocalBackend:
+    """Everything that is started, changed and ended on this machine."""
+
+    def __init__(self, booking: Booking, journal: Journal, starting: Starting, ports: Ports, nursery: Nursery) -> None:
+        self.booking = booking
+        self.journal = journal
+        self.starting = starting
+        self.ports = ports
+        self.nursery = nursery
+        self.held: dict[str, Held] = {}
+        self.on_end: Callable[[Held, Verdict, int], None] = lambda _held, _verdict, _at: None
+        self.on_news: Callable[[Held, str, str], None] = lambda _held, _kind, _text: None
+        self.first_listing: Listing | None = None
+        self.lost_at_start: list[tuple[Held, Record]] = []
+        self.world_listing: Callable[[], Listing] | None = None
+        self._inbox: asyncio.Queue[ev.Event] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.remains = Remains(self)
+
+    # -- drive's protocol
+
+    @property
+    def can(self) -> Capabilities:
+        """Live resizing, device choice, limits; parking where a job saves its state."""
+        return CAN
+
+    async def listing(self) -> Listing:
+        """What the journal and the keepers know; later, what the driver itself knows."""
+        if self.first_listing is not None:
+            found, self.first_listing = self.first_listing, None
+            return found
+        assert self.world_listing is not None
+        return self.world_listing()
+
+    async def events(self) -> AsyncIterator[ev.Event]:
+        """What happens, in order."""
+        while True:
+            yield await self._inbox.get()
+
+    async def apply(self, action: AnyAction, key: str) -> Accepted | Refused:
+        """Begin one action; what becomes of it arrives as events."""
+        held = self.held.get(action.gang)
+        if held is None:
+            return Accepted()
+        match action:
+            case Start() | Resume():
+                return self._start(held, action.seats)
+            case Grow() | Shrink() | Repair() | Migrate():
+                by = action.by if isinstance(action, Shrink) else NEVER
+                return self._resize(held, action.seats, by, key)
+            case Evict():
+                self.end(held, LEAVES[action.how], _for_whom(action.room_for), self._grace(held, action.by))
+            case Restart():
+                self.end(held, "restart", action.why, self._grace(held, NEVER))
+            case Fail():
+                self._fail(held, action.why)
+            case Reserve() | Await():
+                pass
+        return Accepted()
+
+    def tell(self, event: ev.Event) -> None:
+        """Something happened."""
+        self._inbox.put_nowait(event)
+
+    def spawn(self, work: Any) -> None:
+        """Do something beside; errors go to the daemon's log."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- starting
+
+    def _start(self, held: Held, seats: tuple[Seats, ...]) -> Accepted | Refused:
+        if held.run is not None:
+            return Accepted()
+        if held.course.cancelled:
+            return Refused("it is being cancelled")
+        try:
+            placed = entering(held.gang, (), seats, self.booking.chooser(held.name), held.course.tasks)
+        except NoRoom as problem:
+            self.booking.give_all(held.name)
+            return Refused(str(problem))
+        nonce = secrets.token_hex(8)
+        held.runs += 1
+        run = Run(nonce, held.runs, self.starting.folder(nonce), {one.id: one for one in placed}, made=now_us())
+        run.port = self.ports.choose({other.run.port for other in self.held.values() if other.run})
+        held.run = run
+        self._take_tasks(held, placed)
+        self.spawn(self._begin(held, run))
+        return Accepted()
+
+    def _take_tasks(self, held: Held, placed: list[Placed]) -> None:
+        if held.course.tasks is not None:
+            taken = {one.task for one in placed}
+            held.course.tasks.waiting = [task for task in held.course.tasks.waiting if task not in taken]
+
+    async def _begin(self, held: Held, run: Run) -> None:
+        """Journal the intent, then make the keeper. A start that fails leaves nothing behind."""
+        try:
+            await self.journal.commit([shelf.intended(held, run)])
+            point("spawn: intended")
+            if why := await self.starting.unhealthy(held, run):
+                self._unhealthy(run, why)
+                raise NotForked(why)
+            self.starting.write(held, run)
+            point("spawn: written")
+            await self.nursery.fork(run.folder)
+            await self.attach(held, run)
+        except (Unstored, NotForked, OSError) as problem:
+            self.over(held, run, {"why": "refused", "refused": str(getattr(problem, "what", problem))})
+
+    def _unhealthy(self, run: Run, why: str) -> None:
+        for one in run.members.values():
+            for device in one.devices:
+                self.booking.drain(device, f"health check: {why}")
+
+    async def attach(self, held: Held, run: Run) -> None:
+        """Listen to a run's keeper."""
+        run.link = KeeperLink(
+            run.folder, lambda message: self.heard(held, run, message), lambda: self.spawn(self.remains.look(held, run))
+        )
+        await run.link.connect()
+
+    # -- what keepers say
+
+    def heard(self, held: Held, run: Run, message: Message) -> None:
+        """A keeper said something."""
+        ear = EARS.get(str(message.get("say")))
+        if held.run is run and ear is not None:
+            ear(self, held, run, message)
+
+    def _hello(self, held: Held, run: Run, message: Message) -> None:
+        run.can = tuple(message.get("can", ()))
+        if message.get("up"):
+            self._running(held, run, int(message["up"]))
+        if run.can:
+            self._speaks(held, run)
+
+    def _members(self, held: Held, run: Run, message: Message) -> None:
+        for rank, pid, code, released in message["rows"]:
+            one = run.members.get(int(rank))
+            if one is not None:
+                one.pid = int(pid)
+                if code is not None and one.is_here:
+                    self._exited(held, run, one.id, int(code), bool(released))
+
+    def _up(self, held: Held, run: Run, message: Message) -> None:
+        self._running(held, run, int(message["at"]))
+
+    def _exit(self, held: Held, run: Run, message: Message) -> None:
+        self._exited(held, run, int(message["rank"]), message["code"], bool(message["released"]))
+
+    def _did(self, held: Held, run: Run, message: Message) -> None:
+        self._changed(held, run, str(message["id"]))
+
+    def _did_not(self, held: Held, run: Run, message: Message) -> None:
+        self._unchanged(held, run, str(message["id"]), str(message.get("why", "")))
+
+    def _can(self, held: Held, run: Run, message: Message) -> None:
+        run.can = tuple(dict.fromkeys((*run.can, *message["can"])))
+        self._speaks(held, run)
+
+    def _word(self, held: Held, run: Run, message: Message) -> None:
+        self.remains.word(held, run, message["word"])
+
+    def _limit(self, held: Held, _run: Run, _message: Message) -> None:
+        self.on_news(held, "limit", "its time is over")
+
+    def _end_heard(self, held: Held, run: Run, message: Message) -> None:
+        self.over(held, run, {**message, "saved": run.saved})
+
+    def _running(self, held: Held, run: Run, at: int) -> None:
+        if run.up:
+            return
+        run.up, run.phase = at, "up"
+        held.course.first_started = held.course.first_started or at
+        self.journal.later(shelf.moved(run))
+        self.tell(ev.Running(max(at, now_us()), held.name))
+
+    def _exited(self, held: Held, run: Run, rank: int, code: int, released: bool) -> None:
+        one = run.members.get(rank)
+        if one is None or not one.is_here:
+            return
+        one.code, one.released = code, released
+        if held.is_loose:
+            self.remains.task_over(held, run, one, code)
+        elif code < 0 and not released and not run.leaving:
+            self.on_news(held, "lost", f"rank {rank} was {died(code)}")
+            if run.here(one.role):
+                where = (one.node,), (1,)
+                self.tell(ev.MemberLost(now_us(), held.name, one.role, *where, ranks=(one.role_rank,)))
+
+    # -- changing size
+
+    def _resize(self, held: Held, seats: tuple[Seats, ...], by: int, key: str) -> Accepted | Refused:
+        run = held.run
+        if run is None or run.leaving or not run.up:
+            return Refused("the gang is not running")
+        if run.change is not None:
+            return Refused("a change of size is under way")
+        here = run.here()
+        out = leaving(here, seats)
+        try:
+            stay = [one for one in here if one not in out]
+            enter = entering(held.gang, stay, seats, self.booking.chooser(held.name), held.course.tasks)
+        except NoRoom as problem:
+            return Refused(str(problem))
+        asks = not held.is_loose and "resize" in run.can
+        if out and enter and not held.is_loose:
+            self.booking.give(held.name, [device for one in enter for device in one.devices])
+            return Refused("members cannot move to another node while they run")
+        run.change = Change(key, seats, [one.id for one in out], [one.id for one in enter], wants_answer=asks)
+        self._take_tasks(held, enter)
+        run.members |= {one.id: one for one in enter}
+        self.spawn(self._change(held, run, run.change, by))
+        return Accepted()
+
+    async def _change(self, held: Held, run: Run, change: Change, by: int) -> None:
+        try:
+            await self.journal.commit([shelf.moved(run), shelf.coursed(held)])
+        except Unstored as problem:
+            self._unchanged(held, run, change.id, str(problem))
+            return
+        point("change: stored")
+        if run.link is None or held.run is not run:
+            return
+        if change.entering:
+            file = self.starting.write_more(held, run, change)
+            run.link.send({"say": "spawn", "id": change.id, "file": str(file)})
+        elif change.wants_answer:
+            self._ask_resize(held, run, change, by)
+        else:
+            self._release(held, run, change)
+
+    def _ask_resize(self, held: Held, run: Run, change: Change, by: int) -> None:
+        assert run.link is not None
+        grace = self._grace(held, by)
+        size = max(sum(seats.counts) for seats in change.seats)
+        names = [f"r{rank}" for rank in change.leaving]
+        request = {"say": "resize", "id": change.id, "target": size, "deadline_s": grace, "members": names}
+        run.link.send({"say": "ask", "request": request})
+        asyncio.get_running_loop().call_later(grace, self._late, held, run, change)
+
+    def _late(self, held: Held, run: Run, change: Change) -> None:
+        """Nobody answered in time: members that should go are ended, those that came go again."""
+        if held.run is not run or run.change is not change or run.leaving:
+            return
+        if change.leaving:
+            self._release(held, run, change)
+        else:
+            self._unchanged(held, run, change.id, "the job did not answer in time")
+
+    def _release(self, held: Held, run: Run, change: Change) -> None:
+        assert run.link is not None
+        change.wants_answer = False
+        grace = min(self._grace(held, NEVER), 10.0)
+        run.link.send({"say": "release", "id": change.id, "ranks": change.leaving, "grace_s": grace})
+
+    def _changed(self, held: Held, run: Run, change_id: str) -> None:
+        """The keeper has done its part; where the job has a say, it is asked now."""
+        change = run.change
+        if change is None or change.id != change_id:
+            return
+        if change.wants_answer and change.entering:
+            self._ask_resize(held, run, change, NEVER)
+        else:
+            self.settle(held, run, change)
+
+    def answered(self, held: Held, run: Run, change_id: str, kind: str, why: str) -> None:
+        """The job answered a request to change its size."""
+        change = run.change
+        if change is None or change.id != change_id:
+            return
+        if kind == "refused":
+            self._unchanged(held, run, change_id, why)
+        elif change.leaving:
+            self._release(held, run, change)
+        else:
+            self.settle(held, run, change)
+
+    def settle(self, held: Held, run: Run, change: Change) -> None:
+        """The change is complete: the world learns the new seats."""
+        run.change = None
+        gone = [run.members[rank] for rank in change.leaving if rank in run.members]
+        for one in gone:
+            one.code = 0 if one.code is None else one.code
+            one.released = True
+        self._give_devices(held, [device for one in gone for device in one.devices])
+        self.journal.later(shelf.moved(run))
+        here = run.here()
+        if held.is_loose:
+            self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, here, change.seats)))
+            return
+        seats = change.seats if len(here) == sum(s.members for s in change.seats) else seats_of(held.gang, here)
+        self.tell(ev.Resized(now_us(), held.name, seats))
+        self.tell(ev.Running(now_us(), held.name))
+
+    def _unchanged(self, held: Held, run: Run, change_id: str, why: str) -> None:
+        change = run.change
+        if change is None or change.id != change_id:
+            return
+        run.change = None
+        self.on_news(held, "unchanged", f"its size stays as it was: {why}")
+        came = [run.members[rank] for rank in change.entering if rank in run.members]
+        for one in came:
+            if run.link is not None:
+                run.link.send({"say": "release", "id": f"{change_id}/back", "ranks": [one.id], "grace_s": 5.0})
+            one.code, one.released = 0, True
+        self._give_devices(held, [device for one in came for device in one.devices])
+        self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, run.here(), change.seats)))
+
+    def _speaks(self, held: Held, run: Run) -> None:
+        """The job speaks the channel: if it can change its size while it runs, the engine may make use of it."""
+        elastic = any(role.max > role.min for role in held.gang.roles)
+        if "resize" not in run.can or not elastic or held.job.resize is not None:
+            return
+        if held.gang.resizing is not Resizing.LIVE:
+            held.gang = msgspec.structs.replace(held.gang, resizing=Resizing.LIVE)
+            self.journal.later(shelf.changed(held))
+            self.tell(ev.Changed(now_us(), held.gang))
+
+    # -- ending
+
+    def end(self, held: Held, leaving: str, why: str, grace_s: float) -> None:
+        """Have a run end; what it was told decides what its end means. To cancel wins over everything else."""
+        run = held.run
+        if run is None:
+            return
+        if not run.leaving or leaving == "cancel":
+            run.leaving, run.leaving_why = leaving, why
+        if run.link is not None:
+            leave = leaving in {"requeue", "park"}
+            run.link.send({"say": "stop", "grace_s": grace_s, "why": leaving, "leave": leave})
+
+    def _fail(self, held: Held, why: str) -> None:
+        if held.run is not None:
+            self.end(held, "fail", why, self._grace(held, NEVER))
+        else:
+            self.finish(held, Verdict(Fate.OVER, State.FAILED, 1, why), now_us(), tell=False)
+
+    def _grace(self, held: Held, by: int) -> float:
+        own = duration(held.job.grace) / SECOND
+        return max(min(own, (by - now_us()) / SECOND), 0.0) if by < NEVER else own
+
+    def over(self, held: Held, run: Run, record: Record) -> None:
+        """A run is over: its devices are free, its gang ends or waits again."""
+        if held.run is not run:
+            return
+        at = now_us()
+        for one in run.members.values():
+            one.code = one.code if one.code is not None else int(record.get("code") or 0)
+        if held.is_loose:
+            record = self.remains.array_record(held, run, record)
+        found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
+        held.course.device_us += self._device_time(run, at)
+        held.run = None
+        if run.link is not None:
+            run.link.close()
+        self._give_devices(held, self.booking.of(held.name))
+        over = shelf.run_over(run, at, {key: value for key, value in record.items() if key != "members"})
+        if found.fate is Fate.OVER:
+            self.finish(held, found, at, over)
+        else:
+            self._again(held, run, found, at, over)
+        self.spawn(self._tidy(run))
+
+    async def _tidy(self, run: Run) -> None:
+        """The folder of a run goes when the journal has its end, and not before."""
+        with suppress(Unstored):
+            await self.journal.commit(())
+            await self.starting.sweep(run)
+
+    def _device_time(self, run: Run, at: int) -> int:
+        return sum(len(one.devices) for one in run.members.values()) * (at - run.up) if run.up else 0
+
+    def _give_devices(self, held: Held, devices: list[str]) -> None:
+        """Devices are free again; a node that lost one to a drain says so before anybody plans with it."""
+        for node in self.booking.give(held.name, devices):
+            self.tell(ev.NodeSeen(now_us(), node))
+
+    def finish(self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True) -> None:
+        """The gang is over."""
+        self.held.pop(held.name, None)
+        self.journal.later(*writes, shelf.ended(held, found.state, found.code, found.why, at))
+        self.on_end(held, found, at)
+        if tell:
+            self.tell(ev.Ended(at, held.name, found.state))
+
+    def _again(self, held: Held, run: Run, found: Verdict, at: int, *writes: Write) -> None:
+        """Back in the queue. One that is lost soon after its start waits a while before it tries again."""
+        if found.fate is Fate.REFUSED:
+            self.on_news(held, "refused", f"it could not be started: {found.why}")
+            self.tell(ev.Refused(at, held.name, 0, found.why))
+        elif run.leaving in {"requeue", "park"}:
+            self.on_news(held, "evicted", f"it made room{': ' + found.why if found.why else ''}")
+            self.tell(ev.Evicted(at, held.name, found.parked, self._kept(run, found, at)))
+        else:
+            self._lost(held, run, found, at)
+        self.journal.later(*writes, shelf.coursed(held))
+
+    def _lost(self, held: Held, run: Run, found: Verdict, at: int) -> None:
+        held.course.losses += 1
+        self.on_news(held, "restart", f"{found.why}; it begins again (loss {held.course.losses})")
+        if run.up and at - run.up > QUICK:
+            self.tell(ev.Evicted(at, held.name, False, self._kept(run, found, at)))
+            return
+        pause = min(FIRST_PAUSE << min(held.course.losses - 1, 20), LONGEST_PAUSE)
+        self.tell(ev.Refused(at, held.name, at + pause, found.why))
+
+    def _kept(self, run: Run, found: Verdict, at: int) -> int:
+        """Run time whose work is not lost."""
+        return max(at - run.up, 0) if found.kept and run.up else 0
+
+    def read_exit(self, run: Run) -> Record | None:
+        """The exit record of a run, if its keeper has written one."""
+        return read_record(str(run.folder / "exit.json"))
+
+    def close(self) -> None:
+        """Hang up on everybody; keepers go on."""
+        for held in self.held.values():
+            if held.run is not None and held.run.link is not None:
+                held.run.link.close()
+        self.nursery.close()
+
+
+def _for_whom(room_for: str) -> str:
+    return f"for {room_for}" if room_for else ""
+
+
+EARS: dict[str, Callable[[LocalBackend, Held, Run, Message], None]] = {
+    "hello": LocalBackend._hello,
+    "members": LocalBackend._members,
+    "up": LocalBackend._up,
+    "exit": LocalBackend._exit,
+    "spawned": LocalBackend._did,
+    "released": LocalBackend._did,
+    "refused": LocalBackend._did_not,
+    "unasked": LocalBackend._did_not,
+    "speaks": LocalBackend._can,
+    "heard": LocalBackend._word,
+    "limit": LocalBackend._limit,
+    "ended": LocalBackend._end_heard,
+}
+"""What a keeper says, and who hears it."""

@@ -1,0 +1,169 @@
+"""Listens to every event of the driver: writes the story of each job, keeps its life in the journal, tells the page."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from tutti.api.types import News
+from tutti.engine import events as ev
+from tutti.engine.model import NEVER, SECOND, Job, Seats
+from tutti.engine.world import Touched, World
+from tutti.views.moments import clock_text, span
+
+from . import shelf
+from .ends import Verdict
+from .held import Held
+from .journal import Journal
+
+FLUSH_S = 0.05
+KEEP_NEWS = 1000
+
+
+class Chronicle:
+    """What happened, for people and for the next daemon."""
+
+    def __init__(self, journal: Journal, held: dict[str, Held]) -> None:
+        self._journal = journal
+        self._held = held
+        self._dirty: dict[str, None] = {}
+        self._flushing = False
+        self._number = 0
+        self._recent: deque[News] = deque(maxlen=KEEP_NEWS)
+        self._changed: asyncio.Event = asyncio.Event()
+        self._waited_for: dict[str, dict[str, int]] = {}
+        self._sizes: dict[str, int] = {}
+        self._promised: dict[str, int] = {}
+        self.world: Callable[[], World] | None = None
+        self.happened: Callable[[Held, str], None] = lambda _held, _moment: None
+        """Called at the moments that hooks know: submitted, started, resized, lost ..."""
+
+    # -- listening
+
+    def watch(self, event: ev.Event, touched: Touched) -> None:
+        """One event was entered in the world."""
+        name = getattr(event, "gang", None)
+        if touched.note or name is None:
+            self.news("nodes" if touched.nodes else "queues")
+            return
+        name = name if isinstance(name, str) else name.name
+        held = self._held.get(name)
+        if held is None:
+            return
+        self._tell(held, event)
+        self._dirty[name] = None
+        self.news("job", name)
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
+
+    def _tell(self, held: Held, event: ev.Event) -> None:
+        match event:
+            case ev.Starting():
+                self._started(held, event)
+            case ev.Running():
+                self.entry(held, "running", "all members are up", event.at)
+            case ev.Promised():
+                self._promise(held, event)
+            case ev.Resized():
+                self._resized(held, event.seats, event.at)
+            case ev.Leaving():
+                room = f" to make room for {event.leaving_for}" if event.leaving_for else ""
+                self.entry(held, "leaving", f"it was told to leave{room}", event.at)
+            case ev.Held():
+                self.entry(held, "held", "put on hold", event.at)
+            case ev.Released():
+                self.entry(held, "released", "the hold is over", event.at)
+
+    def _started(self, held: Held, event: ev.Starting) -> None:
+        members = sum(seats.members for seats in event.seats)
+        self._sizes[held.name] = members
+        waited = self._waited_for.pop(held.name, {})
+        since = max(event.at - held.gang.submitted, 0)
+        why = max(waited, key=lambda token: waited[token], default="")
+        text = f"started with {members} {'member' if members == 1 else 'members'}, {span(since)} after it was submitted"
+        self.entry(held, "started", text + (f"; it waited mostly for {why}" if why else ""), event.at)
+        self._promised.pop(held.name, None)
+        self.happened(held, "started")
+
+    def _promise(self, held: Held, event: ev.Promised) -> None:
+        start = event.promise.start if event.promise else 0
+        before = self._promised.get(held.name, 0)
+        if not start or start >= NEVER or abs(start - before) < SECOND:
+            return
+        self._promised[held.name] = start
+        word = "promised a start" if not before else "the promise was moved"
+        self.entry(held, "promised", f"{word}: {clock_text(start, event.at)}", event.at)
+
+    def _resized(self, held: Held, seats: tuple[Seats, ...], at: int) -> None:
+        after = sum(one.members for one in seats)
+        before = self._sizes.get(held.name, after)
+        self._sizes[held.name] = after
+        if held.is_loose or before == after:
+            return
+        self.entry(held, "resized", f"{'grew' if after > before else 'shrank'} from {before} to {after} members", at)
+        self.happened(held, "resized")
+
+    def waits(self, name: str, token: str, length: int) -> None:
+        """A gang has waited for a reason for so long more."""
+        mine = self._waited_for.setdefault(name, {})
+        mine[token] = mine.get(token, 0) + length
+
+    # -- writing
+
+    def entry(self, held: Held, kind: str, text: str, at: int) -> None:
+        """One line of a job's story."""
+        self._journal.later(shelf.told(held.id, at, kind, text))
+
+    def ended(self, held: Held, found: Verdict, at: int) -> None:
+        """The last line."""
+        code = f" with exit code {found.code}" if found.code else ""
+        why = f": {found.why}" if found.why else ""
+        self.entry(held, found.state.value, f"{found.state.value}{code}{why}", at)
+        for known in (self._waited_for, self._sizes, self._promised, self._dirty):
+            known.pop(held.name, None)
+        self.news("job", held.name, found.state.value)
+        self.happened(held, found.state.value)
+        self.happened(held, "ended")
+
+    def flush(self) -> None:
+        """Put the lives that changed into the journal."""
+        self._flushing = False
+        assert self.world is not None
+        world = self.world()
+        for name in self._dirty:
+            job = job_of(world, name)
+            if job is not None and (held := self._held.get(name)) is not None:
+                self._journal.later(shelf.lived(held, job.life))
+        self._dirty.clear()
+
+    # -- telling
+
+    def news(self, kind: str, job: str = "", state: str = "") -> None:
+        """Something changed that a page may show."""
+        if self._recent and self._recent[-1].kind == kind and self._recent[-1].job == job and not state:
+            last = self._recent[-1]
+            if last.id == self._number and not self._changed.is_set():
+                self._recent.pop()
+        self._number += 1
+        self._recent.append(News(id=self._number, kind=kind, job=job, state=state))
+        self._changed.set()
+
+    async def listen(self, after: int) -> AsyncIterator[News]:
+        """Changes after a number, as they happen; below 0, only those from now on."""
+        seen = self._number if after < 0 else after
+        while True:
+            fresh = [news for news in self._recent if news.id > seen]
+            for news in fresh:
+                seen = news.id
+                yield news
+            if not fresh:
+                self._changed.clear()
+                await self._changed.wait()
+                # Let what happens together be told together.
+                await asyncio.sleep(0.02)
+
+
+def job_of(world: World, name: str) -> Job | None:
+    """A gang of the world, by name."""
+    slot = world.slots.get(name, -1)
+    return world.jobs[slot] if slot >= 0 else None

@@ -1,0 +1,302 @@
+"""The daemon: one process per home that decides, journals and answers. Gangs outlive it."""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+
+import msgspec
+
+from tutti.api.home import Home, home
+from tutti.api.http import MOST_HEAD, Request, serve_connection
+from tutti.api.routes import handler
+from tutti.drive.estimates import History, Memory
+from tutti.drive.ledger import Ledger, LedgerState
+from tutti.drive.loop import Driver
+from tutti.drive.notice import Notice
+from tutti.drive.shell import run as drive
+from tutti.engine.model import ENDED, SECOND, Listing, State
+from tutti.errors import Refused, TuttiError
+
+from . import shelf
+from .backend import LocalBackend, now_us
+from .booking import Booking
+from .chronicle import Chronicle
+from .devices import Box, look, shared_locks, user_name
+from .ends import Verdict
+from .estimates import CommandHistory
+from .forecasting import Forecasting
+from .held import Held
+from .hooks import Hooks
+from .journal import Journal
+from .links import Nursery
+from .ports import Ports
+from .recover import Recovery
+from .retention import Retention
+from .service import LocalService
+from .settings import Settings, read_settings
+from .starting import Starting
+from .watching import Watching
+
+KEEP_EVERY = 10 * SECOND
+LOOK_EVERY_S = 1.0
+TAKEN = 0
+"""Exit code when another daemon is there already: not an error."""
+
+
+class WallClock:
+    """The clock on the wall."""
+
+    def now(self) -> int:
+        return now_us()
+
+    async def sleep_until(self, moment: int) -> None:
+        await asyncio.sleep(max((moment - now_us()) / SECOND, 0.0))
+
+
+class Daemon:
+    """Everything put together."""
+
+    def __init__(self, where: Home, settings: Settings, box: Box) -> None:
+        self.home = where
+        self.journal = Journal(where.journal)
+        self._check_box(box)
+        self.booking = Booking(box)
+        self.booking.out = msgspec.json.decode(shelf.remembered(self.journal, "drained") or "{}", type=dict[str, str])
+        ports = Ports(shared_locks())
+        self.starting = Starting(where, box, settings, ports)
+        self.backend = LocalBackend(self.booking, self.journal, self.starting, ports, Nursery())
+        self.watching = Watching(settings.engine_policy())
+        self.chronicle = Chronicle(self.journal, self.backend.held)
+        self.history = self._history()
+        self.ledger = self._ledger()
+        self.driver = Driver(
+            settings.engine_policy(),
+            can=self.backend.can,
+            history=self.history,
+            ledger=self.ledger,
+            decide=self.watching.decide,
+            tell=_log,
+            watch=(self.chronicle.watch, self._watch),
+            epoch=f"{os.getpid()}-{time.time_ns():x}/",
+        )
+        self.forecasting = Forecasting(self.driver, self.history.errors)
+        self.forecasting.load(shelf.remembered(self.journal, "forecasts"))
+        self.service = LocalService(
+            where, settings, self.driver, self.backend, self.journal, self.chronicle, self.forecasting, self.watching
+        )
+        self.hooks = Hooks(settings)
+        self.retention = Retention(where, self.journal, settings)
+        self._wire()
+        self._kept_at = 0
+
+    def _wire(self) -> None:
+        self.watching.backend, self.watching.chronicle = self.backend, self.chronicle
+        self.chronicle.world = lambda: self.driver.world
+        self.chronicle.happened = self.hooks.happened
+        self.backend.world_listing = self._listing
+        self.backend.on_end = self._ended
+        self.backend.on_news = self._news
+        self._recall_outcomes()
+
+    def _listing(self) -> Listing:
+        return self.driver.world.listing()
+
+    def _watch(self, event: object, touched: object) -> None:
+        self.forecasting.book.watch(event, touched)  # type: ignore[arg-type]  # both come from the driver
+
+    def _ended(self, held: Held, found: Verdict, at: int) -> None:
+        self.chronicle.ended(held, found, at)
+        self.service.has_ended(held.name)
+
+    def _news(self, held: Held, kind: str, text: str) -> None:
+        if kind:
+            self.chronicle.entry(held, kind, text, now_us())
+        if kind in {"", "lost"}:
+            self.hooks.happened(held, kind or text)
+        self.chronicle.news("job", held.name)
+
+    def _check_box(self, box: Box) -> None:
+        """Gangs that run on devices which are gone must not be forgotten: another number of devices is refused."""
+        before = shelf.remembered(self.journal, "devices")
+        running = self.journal.rows("SELECT count(*) FROM runs WHERE phase != 'ended'")[0][0]
+        mine = f"{box.source}:{len(box.devices)}:{box.spec}"
+        if before and before != mine and running:
+            raise Refused(
+                f"{running} runs are on other devices ({before}), so this daemon cannot start with {mine}",
+                hint="start it with the same devices, and change them when nothing runs",
+            )
+        self.journal.later(shelf.kept("devices", mine), shelf.kept("spec", box.spec))
+
+    # -- what is carried over from one daemon to the next
+
+    def _history(self) -> History:
+        text = shelf.remembered(self.journal, "history")
+        return CommandHistory.recalled(msgspec.json.decode(text, type=Memory)) if text else CommandHistory()
+
+    def _ledger(self) -> Ledger:
+        ledger = Ledger("gpu")
+        if text := shelf.remembered(self.journal, "ledger"):
+            ledger.restore(msgspec.json.decode(text, type=LedgerState))
+        return ledger
+
+    def _recall_outcomes(self) -> None:
+        ended = self.journal.rows("SELECT name, state FROM jobs WHERE ended > 0 ORDER BY ended DESC LIMIT 10000")
+        for row in reversed(ended):
+            state = State(row["state"])
+            self.driver.intake.outcomes.remember(row["name"], state if state in ENDED else State.LOST)
+
+    def keep(self) -> None:
+        """Store what would otherwise be lost with this process."""
+        self._kept_at = now_us()
+        encode = msgspec.json.encode
+        usage = self.driver.world.listing().usage
+        self.journal.later(
+            shelf.kept("history", encode(self.history.memory()).decode()),
+            shelf.kept("ledger", encode(self.ledger.state()).decode()),
+            shelf.kept("usage", encode(usage).decode()),
+            shelf.kept("forecasts", self.forecasting.dump()),
+        )
+
+    # -- running
+
+    async def run(self, ready: int) -> None:
+        """Until somebody says stop."""
+        recovery = Recovery(self.backend, self.service.settings)
+        self.backend.first_listing = recovery.listing()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.service.stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        server = await self._listen()
+        driving = asyncio.create_task(drive(self.driver, self.backend, WallClock(), self.service.stopping))
+        await recovery.go_on()
+        looking = asyncio.create_task(self._look())
+        say_ready(ready, b"ready")
+        await self.backend.nursery.warm()
+        await self.service.stopping.wait()
+        looking.cancel()
+        server.close()
+        await asyncio.wait([driving], timeout=5)
+        self.close()
+
+    def close(self) -> None:
+        """Leave everything as the next daemon wants to find it."""
+        self.chronicle.flush()
+        self.keep()
+        self.backend.close()
+        self.journal.close()
+        with contextlib.suppress(OSError):
+            self.home.socket.unlink()
+
+    def _reload(self) -> None:
+        self.backend.spawn(self.service.reload(Request(method="POST", path="/", user="SIGHUP", uid=os.getuid())))
+
+    async def _listen(self) -> asyncio.Server:
+        """The socket appears under its name when it is listened on, and not before."""
+        fresh = self.home.path / f"new-{os.getpid()}.sock"
+        fresh.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            server = await asyncio.start_unix_server(self._connected, str(fresh), limit=MOST_HEAD, backlog=512)
+        finally:
+            os.umask(before)
+        fresh.rename(self.home.socket)
+        return server
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        uid = peer_uid(writer.get_extra_info("socket"))
+        user = user_name(uid)
+
+        def who(request: Request) -> None:
+            request.uid, request.user = uid, user
+
+        await serve_connection(reader, writer, handler(self.service), who)
+
+    async def _look(self) -> None:
+        """Now and then; an idle daemon does next to nothing."""
+        seen = -1
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            world = self.driver.world
+            self.watching.look_around()
+            if world.queued:
+                self.watching.note_reasons([world.job_in(slot).gang.name for slot in list(world.queued)[:200]])
+                await self.forecasting.refresh()
+            if world.version != seen and now_us() - self._kept_at > KEEP_EVERY:
+                seen = world.version
+                self.keep()
+            await self.retention.turn()
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user at the other end of a Unix socket."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+def _log(notice: Notice) -> None:
+    sys.stderr.write(f"{notice.trouble}: {notice.gang} {notice.sentence}\n")
+    sys.stderr.flush()
+
+
+def say_ready(descriptor: int, what: bytes) -> None:
+    """Tell whoever started us."""
+    if descriptor >= 0:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, what)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def problem_json(problem: Exception) -> bytes:
+    """An error as the client reads it."""
+    if isinstance(problem, TuttiError):
+        said = {"error": problem.what, "where": problem.where, "hint": problem.hint, "code": problem.exit_code}
+    else:
+        said = {"error": f"the daemon could not start: {type(problem).__name__}: {problem}", "code": 1}
+    return json.dumps(said).encode()
+
+
+def main() -> int:
+    """Start, unless a daemon of this home is there already."""
+    parser = argparse.ArgumentParser(prog="tutti daemon")
+    parser.add_argument("--devices", default=os.environ.get("TUTTI_DEVICES", ""))
+    parser.add_argument("--ready", type=int, default=-1)
+    options = parser.parse_args()
+    where = home()
+    try:
+        where.make()
+        lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say_ready(options.ready, b"taken")
+            return TAKEN
+        settings = read_settings(where.config)
+        box = look(
+            options.devices or settings.devices.made_up,
+            settings.devices.cpu_slots,
+            settings.devices.exclude,
+            where.locks,
+        )
+        asyncio.run(_run(where, settings, box, options.ready))
+    except Exception as problem:
+        say_ready(options.ready, problem_json(problem))
+        raise
+    return 0
+
+
+async def _run(where: Home, settings: Settings, box: Box, ready: int) -> None:
+    await Daemon(where, settings, box).run(ready)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""When will it start, why does it wait, what would help: answers that take longer, worked out beside the loop."""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.api import types as t
+from tutti.drive.calibration import ForecastBook, Outcome
+from tutti.drive.estimates import Errors
+from tutti.drive.forecasts import Budget, Forecast, Forecaster
+from tutti.drive.loop import Driver
+from tutti.engine.explain import explain
+from tutti.engine.model import NEVER, QUEUED, SECOND
+from tutti.engine.record import record
+from tutti.engine.remedy import remedies
+from tutti.errors import Misused
+from tutti.views.moments import clock
+from tutti.views.why import why_json, why_lines
+
+from .backend import now_us
+
+MOST = 50
+"""Waiting gangs that get a forecast without being asked about."""
+AGAIN = 10 * SECOND
+QUICK = Budget(draws=20, steps=120)
+
+
+class Forecasting:
+    """Forecasts, kept with what came of them."""
+
+    def __init__(self, driver: Driver, errors: Errors) -> None:
+        self._driver = driver
+        self._forecaster = Forecaster(0, QUICK, errors)
+        self.book = ForecastBook()
+        self._latest: dict[str, Forecast] = {}
+        self._at = 0
+        self._version = -1
+        self._busy = False
+
+    def of(self, name: str) -> Forecast | None:
+        """The latest forecast of a gang."""
+        found = self._latest.get(name)
+        return found if found is not None and found.made > now_us() - 60 * SECOND else None
+
+    async def refresh(self) -> None:
+        """Foretell the starts of the first few that wait, when something has changed and not too often."""
+        world, now = self._driver.world, now_us()
+        if self._busy or not world.queued or now - self._at < AGAIN or world.version == self._version:
+            return
+        self._at, self._version, self._busy = now, world.version, True
+        names = [world.job_in(slot).gang.name for slot in list(world.queued)[:MOST]]
+        try:
+            found = await self._foretold(names)
+        finally:
+            self._busy = False
+        self._latest = found
+        self.book.made([one for one in found.values() if one.gang not in self.book.open])
+
+    async def _foretold(self, names: Collection[str]) -> dict[str, Forecast]:
+        view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
+        return await asyncio.to_thread(self._forecaster.forecast, view, now, policy, names)
+
+    async def why(self, name: str, effort: int) -> t.Why:
+        """Everything there is to say about a gang that waits, or the little about one that does not."""
+        view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
+        found = await asyncio.to_thread(explain, view, now, policy, name)
+        helps = await asyncio.to_thread(remedies, view, now, policy, name, effort) if found.state in QUEUED else []
+        told = (await self._foretold([name])).get(name) if found.state in QUEUED and found.token else None
+        if told is not None:
+            self._latest[name] = told
+            self.book.made([told])
+        lines = why_lines(found, helps, forecast_text(told, now), lambda moment: _clock(moment, now))
+        return t.Why(
+            job=name,
+            state=found.state.value,
+            token=found.token.value if found.token else "",
+            lines=lines,
+            explanation=why_json(found, helps),
+            forecast=forecast_json(told),
+        )
+
+    def accuracy(self) -> t.Forecasts:
+        """How true forecasts were."""
+        found = [
+            t.ForecastRow(
+                horizon=one.horizon,
+                forecasts=one.forecasts,
+                covered=one.covered_ppm / 1e6,
+                median_error_s=one.median_error / SECOND,
+            )
+            for one in self.book.accuracy()
+        ]
+        return t.Forecasts(forecasts=found, open=sum(map(len, self.book.open.values())))
+
+    def dump(self) -> str:
+        """Forecasts with their outcomes, to be stored."""
+        return msgspec.json.encode(self.book.outcomes[-1000:]).decode()
+
+    def load(self, text: str) -> None:
+        """Forecasts that an earlier daemon made."""
+        if text:
+            self.book.outcomes = msgspec.json.decode(text, type=list[Outcome])
+
+    async def what_if(self, asked: t.WhatIf) -> dict[str, Any]:
+        """The same as `tutti what-if` on a snapshot of now, in a process of its own."""
+        view = self._driver.world.view()
+        snapshot = record(view, now_us(), self._driver.policy)
+        del view
+        with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+            file = Path(folder) / "now.json"
+            file.write_bytes(snapshot)
+            words = [f"--add-nodes={one}" for one in asked.add_nodes] + [f"--remove={one}" for one in asked.remove]
+            words += [f"--queue={one}" for one in asked.queue]
+            for number, job in enumerate(asked.submit):
+                more = Path(folder) / f"{number}.toml"
+                more.write_text(
+                    "\n".join(f"{key} = {msgspec.json.encode(value).decode()}" for key, value in job.items())
+                )
+                words.append(f"--submit={more}")
+            return await _answered([sys.executable, "-m", "tutti", "what-if", str(file), "-o", "json", *words])
+
+
+async def _answered(command: list[str]) -> dict[str, Any]:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    if process.returncode:
+        raise Misused(err.decode(errors="replace").strip().removeprefix("error: "))
+    answer: dict[str, Any] = msgspec.json.decode(out)
+    return answer
+
+
+def forecast_text(told: Forecast | None, now: int) -> str:
+    """A forecast as a sentence: a range with odds, and what it rests on."""
+    if told is None:
+        return ""
+    if not told.is_promise:
+        return f"not within {told.horizon // (3600 * SECOND)} h in most simulated futures; {told.assuming}"
+    odds = round(told.odds_ppm / 100_000)
+    last = clock(told.p90, now) if told.p90 < NEVER else "never"
+    span = f"about {clock(told.p50, now)}" if told.p10 == told.p90 else f"between {clock(told.p10, now)} and {last}"
+    return f"{span} in {min(odds, 9)} of 10 simulated futures, {told.assuming}"
+
+
+def _clock(moment: int, now: int) -> str:
+    return "now" if moment <= now else clock(moment, now)
+
+
+def forecast_json(told: Forecast | None) -> dict[str, Any]:
+    """A forecast for machines; moments beyond the horizon are left out."""
+    if told is None:
+        return {}
+    found = {key: getattr(told, key) for key in ("p5", "p10", "p50", "p90", "p95")}
+    known = {f"{key}_us": value for key, value in found.items() if value < NEVER}
+    return {**known, "odds": told.odds_ppm / 1e6, "draws": told.draws, "assuming": told.assuming}

@@ -1,0 +1,143 @@
+"""The jobs a daemon holds: what was submitted, and the run that goes on, if one does."""
+
+from pathlib import Path
+
+import msgspec
+
+from tutti.engine.model import Coupling, Data, Gang, Seats
+from tutti.jobs.gang import array_of
+from tutti.jobs.job import DEVICE, Job
+
+from .links import KeeperLink
+
+
+class Origin(Data, frozen=True):
+    """Where and as whom a job was submitted. The environment is kept apart: many jobs share one."""
+
+    cwd: str
+    env_hash: str
+    umask: int
+    user: str
+    uid: int
+    framework: str = ""
+
+
+class Placed(msgspec.Struct):
+    """A member that was given a place. `id` is its rank, for as long as the run lasts."""
+
+    id: int
+    role: int
+    role_rank: int
+    node: int
+    devices: tuple[str, ...]
+    task: int = -1
+    """The number of an array's task."""
+    pid: int = 0
+    code: int | None = None
+    released: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it holds its place."""
+        return self.code is None
+
+
+class Change(msgspec.Struct):
+    """A change of size that is under way."""
+
+    id: str
+    seats: tuple[Seats, ...]
+    leaving: list[int]
+    entering: list[int]
+    wants_answer: bool = False
+
+
+class Run(msgspec.Struct):
+    """One run of a gang, kept by one keeper."""
+
+    nonce: str
+    number: int
+    folder: Path
+    members: dict[int, Placed]
+    port: int = 0
+    made: int = 0
+    up: int = 0
+    phase: str = "intent"
+    leaving: str = ""
+    """Why it was told to end: cancel, fail, requeue, park or restart."""
+    leaving_why: str = ""
+    change: Change | None = None
+    can: tuple[str, ...] = ()
+    saved: bool = False
+    """It answered that its state is kept whole."""
+    link: KeeperLink | None = None
+
+    def here(self, role: int | None = None) -> list[Placed]:
+        """Members that hold their places, in order."""
+        found = (self.members[at] for at in sorted(self.members))
+        return [one for one in found if one.is_here and (role is None or one.role == role)]
+
+
+class Tasks(msgspec.Struct):
+    """What became of the tasks of an array."""
+
+    waiting: list[int]
+    done: list[int] = []
+    failed: dict[int, int] = {}
+    """Tasks that failed, with their exit codes."""
+    tries: dict[int, int] = {}
+
+
+class Course(msgspec.Struct):
+    """What only this backend knows of a job's course so far, stored with the job."""
+
+    tasks: Tasks | None = None
+    losses: int = 0
+    """How often it was lost and had to begin again."""
+    cancelled: str = ""
+    """Why it was cancelled, once it was; a daemon that restarts goes on with that."""
+    device_us: int = 0
+    """Device time of runs that are over."""
+    first_started: int = 0
+
+
+class Held(msgspec.Struct):
+    """A job that has not ended."""
+
+    id: int
+    job: Job
+    origin: Origin
+    gang: Gang
+    env: dict[str, str]
+    course: Course
+    run: Run | None = None
+    runs: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.gang.name
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether its members come and go one by one."""
+        return all(role.coupling is Coupling.LOOSE for role in self.gang.roles)
+
+
+def tasks_of(job: Job) -> Tasks | None:
+    """The tasks of a job that was just submitted, if it is an array."""
+    found = array_of(job)
+    return Tasks(list(found.indices)) if found else None
+
+
+def devices_each(gang: Gang, role: int) -> int:
+    """Devices of each member of a role."""
+    return gang.roles[role].shapes[0].ask.get(DEVICE, 0)
+
+
+def id_bases(gang: Gang) -> list[int]:
+    """The first id of each role: ids never move when another role grows."""
+    bases, base = [], 0
+    for role in gang.roles:
+        bases.append(base)
+        base += max(role.max, role.want, role.min)
+    return bases

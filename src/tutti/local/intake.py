@@ -1,0 +1,270 @@
+"""What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.api import types as t
+from tutti.api.http import Request
+from tutti.drive.loop import Driver
+from tutti.engine import events as ev
+from tutti.engine.decide import decide
+from tutti.engine.edit import Submit as SubmitEdit
+from tutti.engine.edit import edited
+from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, State, Token
+from tutti.engine.validate import faults
+from tutti.errors import Misused, NotFound, Refused
+from tutti.jobs.durations import duration
+from tutti.jobs.file import from_data
+from tutti.jobs.gang import to_gang
+from tutti.jobs.job import Job
+
+from . import shelf
+from .backend import LocalBackend, now_us
+from .chronicle import job_of
+from .ends import Fate, Verdict
+from .held import Course, Held, Origin, tasks_of
+from .journal import Journal
+from .names import made_up
+
+CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
+"""What may change while a job runs; the rest only while it waits."""
+NOT_NOW = {Token.NEVER_FITS, Token.INVALID, Token.UNSUPPORTED}
+
+
+class Intake:
+    """Submissions and orders."""
+
+    def __init__(self, driver: Driver, backend: LocalBackend, journal: Journal, owner: int, admins: set[str]) -> None:
+        self._driver, self._backend, self._journal = driver, backend, journal
+        self._owner, self.admins = owner, admins
+        self._next_id = 1 + max((int(row[0] or 0) for row in journal.rows("SELECT max(id) FROM jobs")), default=0)
+        self._coming: set[str] = set()
+
+    # -- submitting
+
+    async def submit(self, asked: t.Submit, by: Request) -> list[Held]:
+        """Take jobs in, all of them or none."""
+        made: list[Held] = []
+        writes = []
+        try:
+            for one in asked.jobs:
+                held, stored = self._made(one, by)
+                made.append(held)
+                writes += stored
+                self._coming.add(held.name)
+            if asked.dry_run:
+                return made
+            await self._journal.commit(writes)
+            for held in made:
+                self._enter(held)
+        finally:
+            self._coming -= {held.name for held in made}
+        return made
+
+    def _made(self, one: t.Submission, by: Request) -> tuple[Held, list[Any]]:
+        job = from_data(one.job, "the job")
+        job = msgspec.structs.replace(job, name=job.name or made_up(job, self._is_taken))
+        self._check(job, one.context)
+        now = now_us()
+        gang = to_gang(job, now, by.user)
+        self._check_gang(gang)
+        env_hash, keep = shelf.environment(one.context.env)
+        cwd = str(Path(one.context.cwd, job.cwd)) if job.cwd else one.context.cwd
+        origin = Origin(cwd, env_hash, one.context.umask, by.user, by.uid, one.context.framework)
+        held = Held(self._next_id, job, origin, gang, one.context.env, Course(tasks_of(job)))
+        self._next_id += 1
+        life = Life(state=State.HELD if job.held else State.WAITING, since=now)
+        text = f"submitted to queue {gang.queue}"
+        audit = shelf.audited(now, by.user, "submit", gang.name, shelf.encode(job).decode())
+        return held, [keep, shelf.submitted(held, life), shelf.told(held.id, now, "submitted", text), audit]
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._backend.held or name in self._coming
+
+    def _check(self, job: Job, context: t.Context) -> None:
+        if self._is_taken(job.name):
+            raise Refused(f"a job named {job.name!r} is already here", hint="another --name, or tutti cancel it first")
+        if not job.command and not any(part.command for part in job.roles.values()):
+            raise Misused("there is no command to run", hint="tutti run -- python train.py")
+        cwd = Path(context.cwd, job.cwd) if job.cwd else Path(context.cwd)
+        if not cwd.is_dir():
+            raise Misused(f"there is no folder {str(cwd)!r} to run in", hint="--cwd FOLDER")
+
+    def _check_gang(self, gang: Gang) -> None:
+        """A job that could never run here is refused at once, with the nearest that could."""
+        view = self._driver.world.view()
+        if wrong := faults(gang, view):
+            raise Misused("\n  ".join(["the job cannot run here", *wrong]))
+        if gang.queue not in view.queues:
+            raise Refused(f"there is no queue {gang.queue!r}", hint=f"one of: {', '.join(sorted(view.queues))}")
+        self._check_room(gang)
+
+    def _check_room(self, gang: Gang) -> None:
+        box = self._backend.booking.box
+        for role in gang.roles:
+            ask = role.shapes[0].ask
+            fits = sum(_fits(node.capacity, ask) for node in box.nodes)
+            if fits < role.min and role.coupling.value == "gang":
+                raise Refused(
+                    f"this box can never hold it: it needs {role.min} members at once, and {fits} fit when it is empty",
+                    hint=f"--workers {fits}"
+                    if fits
+                    else "fewer --gpus, --cpus or --mem; tutti nodes shows what there is",
+                )
+
+    def _enter(self, held: Held) -> None:
+        self._backend.held[held.name] = held
+        self._backend.tell(ev.Submitted(held.gang.submitted, held.gang))
+        if held.job.held:
+            self._backend.tell(ev.Held(held.gang.submitted, held.name))
+        self._backend.on_news(held, "", "submitted")
+
+    # -- orders about one job
+
+    async def act(self, name: str, verb: str, asked: t.Ask, by: Request) -> t.Done:
+        """cancel, hold, release, retry, signal."""
+        verbs = {"cancel": self._cancel, "hold": self._hold, "release": self._release, "signal": self._signal}
+        if verb == "retry":
+            return await self._retry(name, asked, by)
+        if verb not in verbs:
+            raise NotFound(f"there is no order {verb!r} for a job", hint=", ".join([*verbs, "retry", "update"]))
+        held = self._of(name)
+        self._may(held, by)
+        said = await verbs[verb](held, asked, by)
+        return t.Done(done=not asked.dry_run, said=said, names=[held.name])
+
+    def _of(self, name: str) -> Held:
+        held = self._backend.held.get(name)
+        if held is not None:
+            return held
+        rows = self._journal.rows("SELECT state FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
+        if rows:
+            raise Refused(f"{name} is over: {rows[0]['state']}", hint=f"tutti retry {name}")
+        raise NotFound(f"there is no job {name!r}", hint="tutti queue --all")
+
+    def _may(self, held: Held, by: Request) -> None:
+        if by.uid not in {held.origin.uid, self._owner, 0} and by.user not in self.admins:
+            raise Refused(f"{held.name} belongs to {held.origin.user}", hint="ask its owner or an administrator")
+
+    async def _cancel(self, held: Held, asked: t.Ask, by: Request) -> str:
+        state = self._state(held)
+        if asked.dry_run:
+            return f"{held.name} would be cancelled; it is {state}"
+        at, why = now_us(), f"cancelled by {by.user}" + (f": {asked.why}" if asked.why else "")
+        held.course.cancelled = why
+        audit = shelf.audited(at, by.user, "cancel", held.name, asked.why)
+        found = Verdict(Fate.OVER, State.CANCELLED, 130, why)
+        if held.run is None:
+            await self._journal.commit([audit, shelf.ended(held, State.CANCELLED, 130, why, at)])
+            if held.name in self._backend.held:
+                self._backend.finish(held, found, at)
+            return f"{held.name} is cancelled"
+        await self._journal.commit([audit, shelf.coursed(held)])
+        if held.run is not None:
+            grace = duration(held.job.grace) / SECOND if asked.grace_s is None else asked.grace_s
+            self._backend.end(held, "cancel", why, grace)
+            self._backend.tell(ev.Leaving(now_us(), held.name))
+        return f"{held.name} is being ended"
+
+    async def _hold(self, held: Held, asked: t.Ask, by: Request) -> str:
+        if self._state(held) not in QUEUED:
+            raise Refused(f"{held.name} is {self._state(held)}; only a job that waits can be put on hold")
+        if asked.dry_run:
+            return f"{held.name} would be put on hold"
+        await self._stored_state(held, State.HELD, "hold", by)
+        self._backend.tell(ev.Held(now_us(), held.name))
+        return f"{held.name} is on hold"
+
+    async def _release(self, held: Held, asked: t.Ask, by: Request) -> str:
+        if self._state(held) is not State.HELD:
+            raise Refused(f"{held.name} is {self._state(held)}, and not on hold")
+        if asked.dry_run:
+            return f"{held.name} would be released"
+        await self._stored_state(held, State.WAITING, "release", by)
+        self._backend.tell(ev.Released(now_us(), held.name))
+        return f"{held.name} waits again"
+
+    async def _stored_state(self, held: Held, state: State, what: str, by: Request) -> None:
+        job = job_of(self._driver.world, held.name)
+        life = msgspec.structs.replace(job.life if job else Life(), state=state)
+        await self._journal.commit([shelf.lived(held, life), shelf.audited(now_us(), by.user, what, held.name, "")])
+
+    async def _signal(self, held: Held, asked: t.Ask, by: Request) -> str:
+        if held.run is None or held.run.link is None:
+            raise Refused(f"{held.name} is not running")
+        if not asked.dry_run:
+            self._journal.later(shelf.audited(now_us(), by.user, f"signal {asked.number}", held.name, ""))
+            held.run.link.send({"say": "signal", "number": asked.number, "ranks": asked.ranks})
+        return f"signal {asked.number} for {held.name}"
+
+    async def _retry(self, name: str, asked: t.Ask, by: Request) -> t.Done:
+        """A job that is over, once more, as it was."""
+        if name in self._backend.held:
+            raise Refused(f"{name} is not over yet", hint=f"tutti show {name}")
+        rows = self._journal.rows("SELECT * FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
+        if not rows:
+            raise NotFound(f"there is no job {name!r}", hint="tutti queue --all")
+        origin = msgspec.json.decode(rows[0]["context"], type=Origin)
+        written = msgspec.to_builtins(msgspec.json.decode(rows[0]["job"], type=Job))
+        env = shelf.read_environment(self._journal, origin.env_hash)
+        context = t.Context(cwd=origin.cwd, env=env, umask=origin.umask, framework=origin.framework)
+        again = t.Submit(jobs=[t.Submission(job=written, context=context)], dry_run=asked.dry_run)
+        made = await self.submit(again, by)
+        return t.Done(done=not asked.dry_run, said=f"{name} is submitted again", names=[held.name for held in made])
+
+    def _state(self, held: Held) -> State:
+        job = job_of(self._driver.world, held.name)
+        return job.life.state if job else State.WAITING
+
+    # -- changing one
+
+    async def update(self, name: str, asked: t.Change, by: Request) -> t.Done:
+        """Another time, priority, queue, size ... of a job that waits or runs."""
+        held = self._of(name)
+        self._may(held, by)
+        before = msgspec.to_builtins(held.job)
+        job = from_data({**before, **asked.set, "name": name}, "the change")
+        gang = to_gang(job, held.gang.submitted, held.gang.user)
+        gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang))
+        self._check_gang(gang)
+        changed = sorted(key for key in asked.set if before.get(key) != asked.set[key])
+        if self._state(held) in SEATED and (fixed := [key for key in changed if key not in CHANGES_RUNNING]):
+            raise Refused(
+                f"{name} runs, and {fixed[0]!r} can only change while it waits", hint="tutti cancel, then submit"
+            )
+        if not asked.dry_run:
+            await self._change(held, job, gang, asked, by)
+        return t.Done(done=not asked.dry_run, said=f"{name}: {', '.join(changed) or 'nothing'} changed", names=[name])
+
+    async def _change(self, held: Held, job: Job, gang: Gang, asked: t.Change, by: Request) -> None:
+        old = held.job, held.gang
+        held.job, held.gang = job, gang
+        audit = shelf.audited(now_us(), by.user, "update", held.name, shelf.encode(asked.set).decode())
+        story = shelf.told(held.id, now_us(), "changed", f"{by.user} changed {', '.join(sorted(asked.set))}")
+        try:
+            await self._journal.commit([shelf.changed(held), audit, story])
+        except Exception:
+            held.job, held.gang = old
+            raise
+        self._backend.tell(ev.Changed(now_us(), gang))
+        if "time" in asked.set and held.run is not None and held.run.link is not None:
+            limit = duration(job.time) / SECOND if job.time else 0.0
+            held.run.link.send({"say": "limit", "limit_s": limit})
+
+    # -- trying out
+
+    def dry_run(self, held: Held) -> tuple[Any, Any]:
+        """The view with the job in it, and the plan for that view."""
+        view = edited(self._driver.world.view(), [SubmitEdit(held.gang)])
+        return view, decide(view, now_us(), self._driver.policy)
+
+
+def max_resizing(before: Gang, after: Gang) -> Any:
+    """A job that said it can resize while it runs still can."""
+    return before.resizing if before.resizing.value == "live" else after.resizing
+
+
+def _fits(capacity: dict[str, int], ask: dict[str, int]) -> int:
+    return min((capacity.get(name, 0) // amount for name, amount in ask.items() if amount), default=1 << 20)

@@ -1,0 +1,207 @@
+"""What the daemon must not forget, in SQLite: acknowledged means that the disk has it.
+
+One thread writes. What several callers ask for at the same time goes to the disk together, so that many submissions
+cost one flush. Readers have a connection of their own.
+"""
+
+import asyncio
+import contextlib
+import queue
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tutti.errors import Refused, TuttiError
+
+from .fault import point
+from .schema import STEPS, VERSION
+
+LAZY_S = 0.05
+"""How long writes that nobody waits for may gather."""
+MOST_AT_ONCE = 512
+RETRY_S = 1.0
+
+Write = tuple[str, Sequence[Any]]
+
+
+class Unstored(TuttiError):
+    """The disk would not take it; nothing was promised."""
+
+
+class Unit(NamedTuple):
+    """Writes that happen together, and who waits for them."""
+
+    writes: tuple[Write, ...]
+    done: Callable[[Exception | None], None] | None = None
+
+
+class Journal:
+    """The journal of one home."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.trouble = ""
+        """Why the disk does not take writes now; empty when it does."""
+        prepare(path)
+        self.reader = _connected(path, "reader")
+        self._inbox: queue.Queue[Unit | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
+        self._thread.start()
+
+    async def commit(self, writes: Iterable[Write]) -> None:
+        """Write, and return when the disk has it. Raises Unstored when it does not take it."""
+        loop = asyncio.get_running_loop()
+        stored: asyncio.Future[None] = loop.create_future()
+
+        def done(problem: Exception | None) -> None:
+            loop.call_soon_threadsafe(_settle, stored, problem)
+
+        self._inbox.put(Unit(tuple(writes), done))
+        await stored
+
+    def later(self, *writes: Write) -> None:
+        """Write soon; whoever needs to be sure uses `commit`, which waits for everything before it too."""
+        self._inbox.put(Unit(writes))
+
+    def close(self) -> None:
+        """Write what is left and let go of the file."""
+        self._inbox.put(None)
+        self._thread.join(timeout=30)
+        self.reader.close()
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """What a question finds, as of the last commit."""
+        return self.reader.execute(sql, values).fetchall()
+
+    def backup(self, target: Path) -> None:
+        """A copy of the journal as of now, whole, while it is in use."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(sqlite3.connect(target)) as copy:
+            self.reader.backup(copy)
+
+    # -- the writing thread
+
+    def _write_all(self) -> None:
+        base = _connected(self.path, "writer")
+        try:
+            while (units := self._gathered()) is not None:
+                self._store(base, units)
+        finally:
+            base.close()
+
+    def _gathered(self) -> list[Unit] | None:
+        """Everything that waits to be written; None when there will be nothing more."""
+        first = self._inbox.get()
+        if first is None:
+            return None
+        units = [first]
+        patience = LAZY_S if first.done is None else 0.0
+        with contextlib.suppress(queue.Empty):
+            while len(units) < MOST_AT_ONCE:
+                unit = self._inbox.get(timeout=patience) if patience else self._inbox.get_nowait()
+                if unit is None:
+                    self._inbox.put(None)
+                    break
+                units.append(unit)
+                if unit.done is not None:
+                    patience = 0.0
+        return units
+
+    def _store(self, base: sqlite3.Connection, units: list[Unit]) -> None:
+        try:
+            point("journal: before")
+            bad = self._transact(base, units)
+            self.trouble = ""
+        except sqlite3.Error as problem:
+            self._failed(base, units, problem)
+            return
+        point("journal: stored")
+        for unit in units:
+            if unit.done is not None:
+                unit.done(bad.get(id(unit)))
+
+    def _transact(self, base: sqlite3.Connection, units: list[Unit]) -> dict[int, Exception]:
+        bad: dict[int, Exception] = {}
+        base.execute("BEGIN IMMEDIATE")
+        for unit in units:
+            base.execute("SAVEPOINT unit")
+            try:
+                for sql, values in unit.writes:
+                    base.execute(sql, values)
+            except sqlite3.IntegrityError as problem:
+                base.execute("ROLLBACK TO unit")
+                bad[id(unit)] = Unstored(f"the journal refused it: {problem}")
+            base.execute("RELEASE unit")
+        point("journal: written")
+        base.execute("COMMIT")
+        return bad
+
+    def _failed(self, base: sqlite3.Connection, units: list[Unit], problem: sqlite3.Error) -> None:
+        """Nothing of it is stored: those who wait are told, what nobody waits for is tried again."""
+        with contextlib.suppress(sqlite3.Error):
+            base.execute("ROLLBACK")
+        self.trouble = str(problem)
+        why = Unstored(f"the journal cannot be written: {problem}", str(self.path), "free some disk space, then retry")
+        for unit in units:
+            if unit.done is not None:
+                unit.done(why)
+        lazy = [unit for unit in units if unit.done is None]
+        if lazy:
+            threading.Timer(RETRY_S, self._retry, [lazy]).start()
+
+    def _retry(self, units: list[Unit]) -> None:
+        for unit in units:
+            self._inbox.put(unit)
+
+
+def _settle(future: "asyncio.Future[None]", problem: Exception | None) -> None:
+    if future.cancelled():
+        return
+    if problem is None:
+        future.set_result(None)
+    else:
+        future.set_exception(problem)
+
+
+def _connected(path: Path, who: str) -> sqlite3.Connection:
+    base = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    base.row_factory = sqlite3.Row
+    base.execute("PRAGMA journal_mode = WAL")
+    base.execute("PRAGMA synchronous = FULL")
+    if who == "reader":
+        base.execute("PRAGMA query_only = ON")
+    return base
+
+
+def prepare(path: Path) -> None:
+    """Make the journal, or bring an older one up to this version. One of a newer version is left alone."""
+    try:
+        with contextlib.closing(_connected(path, "writer")) as base:
+            found = int(base.execute("PRAGMA user_version").fetchone()[0])
+            if found > VERSION:
+                raise Refused(
+                    f"the journal is of version {found}, and this Tutti knows versions up to {VERSION}",
+                    str(path),
+                    "use the newer Tutti, or another TUTTI_HOME",
+                )
+            if found and found < VERSION:
+                base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                shutil.copy2(path, path.with_name(f"{path.name}.v{found}"))
+            for version in range(found, VERSION):
+                migrate(base, version)
+            base.execute("SELECT count(*) FROM jobs WHERE ended = 0").fetchone()
+    except sqlite3.DatabaseError as problem:
+        raise TuttiError(
+            f"the journal cannot be opened: {problem}",
+            str(path),
+            "nothing was changed; `tutti backup --restore FILE` puts a backup in its place",
+        ) from problem
+    path.chmod(0o600)
+
+
+def migrate(base: sqlite3.Connection, version: int) -> None:
+    """One version further, whole or not at all."""
+    base.executescript(f"BEGIN IMMEDIATE;\n{STEPS[version]}\nPRAGMA user_version = {version + 1};\nCOMMIT;")

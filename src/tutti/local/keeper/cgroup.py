@@ -1,0 +1,85 @@
+"""A control group of version 2 for the members of one gang, where this user may make one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+
+class Cgroup:
+    """A folder of the kernel's; every process that a member starts is in it, whatever it does to get away."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._can_kill = os.path.exists(os.path.join(path, "cgroup.kill"))
+
+    def pids(self) -> list[int]:
+        try:
+            with open(os.path.join(self.path, "cgroup.procs"), encoding="ascii") as file:
+                return [int(line) for line in file if line.strip() != "0"]
+        except OSError:
+            return []
+
+    def add_me(self) -> None:
+        """Enter it: called in a member before it becomes the job's program."""
+        _write(os.path.join(self.path, "cgroup.procs"), "0")
+
+    def kill(self) -> None:
+        if self._can_kill:
+            with contextlib.suppress(OSError):
+                _write(os.path.join(self.path, "cgroup.kill"), "1")
+            return
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def limit_memory(self, amount: int) -> bool:
+        """Whether the kernel will hold the gang to so many bytes."""
+        try:
+            _write(os.path.join(self.path, "memory.max"), str(amount))
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(self.path)
+
+
+def make(name: str) -> Cgroup | None:
+    """A group below our own, or None where there is no version 2 or no permission."""
+    base = own_folder()
+    if not base:
+        return None
+    path = os.path.join(base, name)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        pass
+    except OSError:
+        return None
+    group = Cgroup(path)
+    if not os.access(os.path.join(path, "cgroup.procs"), os.W_OK):
+        group.remove()
+        return None
+    return group
+
+
+def own_folder() -> str:
+    """Where this process is in the tree of version 2; empty where there is none."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            mounts = [line.split() for line in file]
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            entries = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return ""
+    root = next((mount[1] for mount in mounts if len(mount) > 2 and mount[2] == "cgroup2"), "")
+    inside = next((entry[2] for entry in entries if entry[0] == "0"), "")
+    return os.path.join(root, inside.lstrip("/")).rstrip("/") if root and inside else ""
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)

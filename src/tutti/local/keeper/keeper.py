@@ -1,0 +1,330 @@
+"""The keeper of one gang: starts its members together, watches them, and writes down how they ended.
+
+One thread, one loop. It needs no daemon: limits, grace and the exit record are its own business; the daemon listens
+and asks for changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+from typing import Any
+
+from tutti.local.keeper import cgroup, member, records, tree
+from tutti.local.keeper.listeners import Listeners
+from tutti.local.keeper.locks import Busy, Locks
+from tutti.local.keeper.logs import Log
+from tutti.local.keeper.member import Gate, Member
+from tutti.local.keeper.orders import ORDERS
+from tutti.local.keeper.spec import MemberSpec, Spec
+from tutti.local.keeper.talk import JobTalk
+
+PREEMPTED, RELEASED = 75, 76
+ROWS_AT_ONCE = 500
+LAST_WORDS_S = 5.0
+"""How long an idle keeper waits for its daemon to have heard the end."""
+
+
+class Keeper:
+    """The state of one run."""
+
+    def __init__(self, folder: str, spec: Spec, listener: socket.socket) -> None:
+        self.folder = folder
+        self.spec = spec
+        self.members: dict[int, Member] = {}
+        self.past: list[Member] = []
+        """Members whose rank was given to another process since."""
+        self.locks = Locks()
+        self.phase = "starting"
+        self.why = ""
+        self.stopping_since = 0.0
+        self.kill_at = 0.0
+        self.lost_first = False
+        """A member was lost before any failed: what fails now may fail because of that."""
+        self.began = self.up_at = 0
+        self.limit_from = 0.0
+        self.noticed = self.told_limit = False
+        self.closing = not spec.loose
+        self.refusal = ""
+        self.selector = selectors.DefaultSelector()
+        self.listeners = Listeners(listener, self.selector, self.hear, self.hello)
+        self.talk = JobTalk(spec.channel, self.selector, self.tell) if spec.channel else None
+        self.group = cgroup.make(f"tutti-{spec.nonce}")
+        if self.group is not None and spec.memory:
+            self.group.limit_memory(spec.memory)
+
+    # -- the loop
+
+    def run(self) -> None:
+        """Until nothing is left to keep."""
+        self.began = now_us()
+        self.enter(self.spec.members)
+        while self.phase != "ended":
+            for key, _ in self.selector.select(self._patience()):
+                key.data()
+            self._keep_time()
+            if self._is_over():
+                self._end()
+        self.listeners.flush(LAST_WORDS_S)
+
+    def _patience(self) -> float | None:
+        moments = [self.kill_at, self._limit_at(), self._notice_at(), self._hang_at()]
+        ahead = [moment for moment in moments if moment]
+        return max(min(ahead) - time.monotonic(), 0.0) if ahead else None
+
+    def _is_over(self) -> bool:
+        return self.closing and not any(one.code is None for one in self.members.values())
+
+    # -- members
+
+    def enter(self, specs: list[MemberSpec]) -> str:
+        """Start members behind one gate, all of them or none; why not, or nothing."""
+        try:
+            self.locks.take([path for spec in specs for path in spec.locks])
+        except Busy as problem:
+            self.refusal = str(problem)
+            self.closing = self.closing or not self.members
+            return self.refusal
+        gate = Gate()
+        for spec in specs:
+            self._start(spec, gate)
+        self._await_gate(gate)
+        gate.open()
+        if self.phase == "starting":
+            self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
+        self.tell({"say": "up", "at": now_us(), "ranks": [spec.rank for spec in specs]})
+        return ""
+
+    def _start(self, spec: MemberSpec, gate: Gate) -> None:
+        if (before := self.members.get(spec.rank)) is not None:
+            self.past.append(before)
+        owner = (self.spec.uid, self.spec.gid) if self.spec.uid >= 0 else None
+        log = Log(os.path.join(self.spec.logs, f"rank-{spec.rank}.log"), self.spec.log_bytes, owner)
+        one = member.start(self.spec, spec, gate, log, self.group)
+        self.members[spec.rank] = one
+        self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
+        self.selector.register(log, selectors.EVENT_READ, lambda: self._pump(one))
+
+    def _await_gate(self, gate: Gate) -> None:
+        """All members are ready, or have failed to be: nobody waits for ever for one that is gone."""
+        ready, limit = 0, time.monotonic() + 30
+        waiting = selectors.DefaultSelector()
+        waiting.register(gate, selectors.EVENT_READ)
+        while ready < gate.waiting and time.monotonic() < limit:
+            waiting.select(0.05)
+            ready += gate.count()
+            if ready + sum(1 for one in self.members.values() if not one.watch.is_running()) >= gate.waiting:
+                break
+        waiting.close()
+
+    def _pump(self, one: Member) -> None:
+        if not one.log.pump():
+            self._close_log(one)
+
+    def _close_log(self, one: Member) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self.selector.unregister(one.log)
+        one.log.close_pipe()
+
+    def _ended(self, one: Member) -> None:
+        code = one.watch.reap()
+        if code is None:
+            return
+        self.selector.unregister(one.watch)
+        one.code, one.failed_at = code, time.monotonic()
+        one.watch.close()
+        self._drain(one)
+        self._judge(one)
+        if one.released or self.spec.loose:
+            self.locks.give(one.spec.locks)
+        self.tell(exit_message(one))
+        if self.spec.loose:
+            # Of thousands of tasks only those that run may keep files open.
+            self._close_log(one)
+            one.log.close()
+
+    def _drain(self, one: Member) -> None:
+        """Its last words, as far as they are there; a child of it may still hold the pipe open."""
+        if one.log.source >= 0:
+            one.log.pump(64)
+
+    def _judge(self, one: Member) -> None:
+        if one.code in (0, PREEMPTED) or one.released or self.stopping_since or self.spec.loose:
+            return
+        if one.code is not None and one.code < 0:
+            self.lost_first = True
+        elif self.spec.ends_on_failure and not self.lost_first:
+            self.stop(self.spec.grace_s, "failed")
+
+    # -- time
+
+    def _limit_at(self) -> float:
+        runs = self.spec.limit_s and self.limit_from and not self.stopping_since and not self.told_limit
+        return self.limit_from + self.spec.limit_s if runs else 0.0
+
+    def _notice_at(self) -> float:
+        limit = self._limit_at()
+        return max(limit - self.spec.notice_s, 0.001) if limit and self.spec.notice and not self.noticed else 0.0
+
+    def _hang_at(self) -> float:
+        heard = self.talk.last_heard if self.talk else 0.0
+        return heard + self.spec.hang_s if self.spec.hang_s and heard and not self.stopping_since else 0.0
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        if 0 < self._notice_at() <= now:
+            self.noticed = True
+            self.send_signal(self.spec.notice)
+        if 0 < self._limit_at() <= now:
+            self._time_is_over()
+        if 0 < self._hang_at() <= now:
+            self.stop(self.spec.grace_s, "hang")
+        if 0 < self.kill_at <= now:
+            self.kill_at = 0.0
+            tree.end_tree(self.group, self._pids())
+            self.closing = True
+
+    def _time_is_over(self) -> None:
+        self.told_limit = True
+        self.tell({"say": "limit", "at": now_us()})
+        if not self.spec.keeps_on:
+            self.stop(self.spec.grace_s, "limit", leave=True)
+
+    # -- what is asked for
+
+    def stop(self, grace_s: float, why: str, leave: bool = False) -> None:
+        """Ask every member to end, and end those who have not in time. A later call may only shorten the grace."""
+        now = time.monotonic()
+        self.closing = True
+        first = not self.stopping_since
+        self.kill_at = min(self.kill_at or now + grace_s, now + grace_s)
+        if not first:
+            return
+        self.stopping_since, self.why = now, why
+        self.phase = "ending"
+        if leave and self.talk is not None and self.talk.leave(grace_s, why):
+            return
+        self.send_signal(signal.SIGTERM)
+
+    def release(self, ranks: list[int], grace_s: float) -> None:
+        """End some members; they are no longer part of the gang."""
+        for rank in ranks:
+            one = self.members.get(rank)
+            if one is not None and one.code is None:
+                one.released = True
+                one.signal(signal.SIGTERM)
+                one.signal(signal.SIGCONT)
+        limit = time.monotonic() + grace_s
+        while time.monotonic() < limit and any(self._runs(rank) for rank in ranks):
+            self._turn(0.02)
+        for rank in ranks:
+            if self._runs(rank):
+                self.members[rank].signal(signal.SIGKILL)
+
+    def _runs(self, rank: int) -> bool:
+        one = self.members.get(rank)
+        return one is not None and one.code is None
+
+    def _turn(self, wait_s: float) -> None:
+        for key, _ in self.selector.select(wait_s):
+            key.data()
+
+    def send_signal(self, number: int, ranks: list[int] | None = None) -> None:
+        for one in self.members.values():
+            if one.code is None and (ranks is None or one.rank in ranks):
+                one.signal(number)
+                if number == signal.SIGTERM:
+                    one.signal(signal.SIGCONT)
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """The daemon said something."""
+        order = ORDERS.get(str(message.get("say")))
+        if order is None:
+            self.tell({"say": "unknown", "of": str(message.get("say"))})
+        else:
+            order(self, message)
+
+    # -- what is told
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.listeners.tell(message)
+
+    def hello(self) -> list[dict[str, Any]]:
+        """Everything a daemon must know that has just connected, in lines of bounded length."""
+        rows = [[one.rank, one.pid, one.code, one.released] for one in self.members.values()]
+        parts = [rows[at : at + ROWS_AT_ONCE] for at in range(0, len(rows), ROWS_AT_ONCE)]
+        return [self._greeting(), *({"say": "members", "rows": part} for part in parts), {"say": "synced"}]
+
+    def _greeting(self) -> dict[str, Any]:
+        return {
+            "say": "hello",
+            "keeper": 1,
+            "nonce": self.spec.nonce,
+            "phase": self.phase,
+            "up": self.up_at,
+            "why": self.why,
+            "refused": self.refusal,
+            "can": list(self.talk.can) if self.talk else [],
+            "progress": self.talk.progress if self.talk else None,
+        }
+
+    # -- the end
+
+    def _end(self) -> None:
+        left = tree.end_tree(self.group, self._pids())
+        for one in (*self.past, *self.members.values()):
+            self._drain(one)
+            self._close_log(one)
+            one.log.close()
+        record = self.record(left)
+        self.phase = "ended"
+        self.locks.give_all()
+        if self.talk is not None:
+            self.talk.close()
+        if self.group is not None:
+            self.group.remove()
+        # The daemon hears it before the disk has it: what only the machine's own end could lose need not wait.
+        self.tell({"say": "ended", **{key: value for key, value in record.items() if key != "members"}})
+        records.write_whole(os.path.join(self.folder, records.EXIT), record)
+
+    def _pids(self) -> set[int]:
+        return {one.pid for one in self.members.values() if one.code is None}
+
+    def record(self, left: list[int]) -> dict[str, Any]:
+        """How it ended."""
+        first = first_failure(list(self.members.values()))
+        return {
+            "version": 1,
+            "job": self.spec.job,
+            "nonce": self.spec.nonce,
+            "why": "refused" if self.refusal and not self.members else self.why,
+            "refused": self.refusal,
+            "code": 0 if first is None else first.code,
+            "first": -1 if first is None else first.rank,
+            "members": {str(one.rank): one.code for one in self.members.values()},
+            "lost_first": self.lost_first,
+            "began": self.began,
+            "up": self.up_at,
+            "ended": now_us(),
+            "log_bytes_lost": sum(one.log.lost for one in (*self.past, *self.members.values())),
+            "left": left,
+        }
+
+
+def first_failure(members: list[Member]) -> Member | None:
+    """The member that failed first; one that failed by itself rather than one that was told to end."""
+    failed = [one for one in members if one.code and not one.released]
+    return min(failed, key=lambda one: (one.failed_at, one.rank), default=None)
+
+
+def exit_message(one: Member) -> dict[str, Any]:
+    """A member as the daemon is told of it."""
+    return {"say": "exit", "rank": one.rank, "pid": one.pid, "code": one.code, "released": one.released, "at": now_us()}
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,90 @@
+"""Small files that are either there whole or not at all: claims, exit records, who a process is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from tutti.train.agent.watch import identity, is_alive
+
+CLAIM = "claim"
+EXIT = "exit.json"
+SPEC = "spec.json"
+SOCKET = "s"
+VOID = "void"
+"""What the claim of a run says that must never begin."""
+
+Record = dict[str, Any]
+
+
+def write_whole(path: str, data: Record) -> None:
+    """Write a record so that it survives a crash of the machine and is never seen by halves."""
+    fresh = f"{path}.{os.getpid()}.new"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, json.dumps(data).encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(fresh, path)
+    settle(os.path.dirname(path))
+
+
+def settle(folder: str) -> None:
+    """Make the entries of a folder durable."""
+    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_record(path: str) -> Record | None:
+    """A record, or None where there is none that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def claim(folder: str, who: str) -> bool:
+    """Be the one that decides what becomes of a run: its keeper, or a daemon that makes it void. First come wins."""
+    mine = os.path.join(folder, f"{CLAIM}.{os.getpid()}")
+    with open(mine, "w", encoding="utf-8") as file:
+        json.dump({"who": who}, file)
+    try:
+        os.link(mine, os.path.join(folder, CLAIM))
+    except FileExistsError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(mine)
+    return True
+
+
+def claimed_by(folder: str) -> str:
+    """Who claimed the run: a process identity, 'void', or nothing yet."""
+    found = read_record(os.path.join(folder, CLAIM))
+    return str(found["who"]) if found and "who" in found else ""
+
+
+def claim_is_alive(who: str) -> bool:
+    """Whether the process that claimed a run still runs, in this boot, and is not another with its number."""
+    if not who or who == VOID:
+        return False
+    try:
+        return is_alive(who)
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def own_identity() -> str:
+    """This process, named so that no later process is mistaken for it."""
+    return identity(os.getpid())
+
+
+__all__ = ["claim", "claim_is_alive", "claimed_by", "own_identity", "read_record", "settle", "write_whole"]

@@ -1,0 +1,131 @@
+"""After a start of the daemon: what the journal knows, held against what really runs. Nothing acknowledged is lost,
+nothing runs twice.
+"""
+
+import asyncio
+
+import msgspec
+
+from tutti.engine.model import QUEUED, SEATED, Job, Life, Listing, State, Usage
+
+from . import shelf
+from .backend import LocalBackend, now_us
+from .fault import point
+from .held import Held, Run
+from .keeper import records, tree
+from .layout import seats_of
+from .settings import Settings
+
+
+class Recovery:
+    """Reads the journal into a listing, and goes on with what was under way."""
+
+    def __init__(self, backend: LocalBackend, settings: Settings) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._after: list[tuple[Held, Run, str]] = []
+
+    def listing(self) -> Listing:
+        """The full truth at the start. Runs that ended meanwhile are listed as running; their end follows."""
+        jobs = []
+        for held, life in shelf.active(self._backend.journal):
+            self._backend.held[held.name] = held
+            jobs.append(Job(held.gang, self._life(held, life)))
+        booking = self._backend.booking
+        usage = msgspec.json.decode(shelf.remembered(self._backend.journal, "usage") or "{}", type=dict[str, Usage])
+        return Listing(
+            at=now_us(),
+            pools=(booking.box.pool,),
+            nodes=booking.nodes(),
+            queues=self._settings.engine_queues(),
+            jobs=tuple(jobs),
+            usage=usage,
+        )
+
+    def _life(self, held: Held, life: Life) -> Life:
+        run = self._run(held)
+        if run is None:
+            return _unseated(life)
+        held.run = run
+        for one in run.here():
+            self._backend.booking.take(held.name, one.devices)
+        return self._seated(held, run, life)
+
+    def _seated(self, held: Held, run: Run, life: Life) -> Life:
+        seats = seats_of(held.gang, run.here(), life.seats)
+        state = life.state if life.state in SEATED else State.STARTING
+        if state in {State.DEGRADED, State.REPAIRING, State.DRAINING}:
+            state = State.RUNNING
+        return msgspec.structs.replace(
+            life,
+            state=state,
+            seats=seats,
+            started=life.started or run.made,
+            first_started=life.first_started or run.made,
+            lost=(),
+            lost_ranks=(),
+            target=(),
+            promise=None,
+            pledge=None,
+            leaving_for="",
+        )
+
+    def _run(self, held: Held) -> Run | None:
+        """The run that goes on, if one does. One that never began is made void, so that it never will."""
+        rows = self._backend.journal.rows("SELECT * FROM runs WHERE job = ? ORDER BY number", held.id)
+        held.runs = len(rows)
+        if not rows or rows[-1]["phase"] == "ended":
+            return None
+        row = rows[-1]
+        folder = self._backend.starting.folder(row["nonce"])
+        run = Run(
+            row["nonce"], row["number"], folder, shelf.read_members(row["members"]), made=row["made"],
+            port=int(msgspec.json.decode(row["seats"] or b"0")),
+        )  # fmt: skip
+        point("recover: run")
+        if self._is_void(run):
+            self._put_back(held, run)
+            self._backend.journal.later(shelf.run_over(run, now_us(), {"why": "void"}), shelf.coursed(held))
+            return None
+        self._after.append((held, run, ""))
+        return run
+
+    def _is_void(self, run: Run) -> bool:
+        if not run.folder.exists():
+            return True
+        if not records.claimed_by(str(run.folder)):
+            return records.claim(str(run.folder), records.VOID)
+        return records.claimed_by(str(run.folder)) == records.VOID
+
+    def _put_back(self, held: Held, run: Run) -> None:
+        if held.course.tasks is not None:
+            held.course.tasks.waiting = sorted({*held.course.tasks.waiting, *(one.task for one in run.here())} - {-1})
+
+    async def go_on(self) -> None:
+        """Listen to the keepers that live, and take in the ends of those that do not."""
+        for held, run, _ in self._after:
+            if held.course.cancelled:
+                run.leaving, run.leaving_why = "cancel", held.course.cancelled
+            await self._resume(held, run)
+
+    async def _resume(self, held: Held, run: Run) -> None:
+        if (record := self._backend.read_exit(run)) is not None:
+            self._backend.over(held, run, record)
+            return
+        if records.claim_is_alive(records.claimed_by(str(run.folder))):
+            try:
+                await self._backend.attach(held, run)
+            except OSError:
+                self._backend.spawn(self._backend.remains.look(held, run))
+            else:
+                if held.course.cancelled:
+                    self._backend.end(held, "cancel", held.course.cancelled, 5.0)
+            return
+        await asyncio.to_thread(tree.sweep, run.nonce)
+        record = self._backend.read_exit(run) or {"why": "", "code": -9, "first": 0, "lost_first": True}
+        self._backend.over(held, run, record)
+
+
+def _unseated(life: Life) -> Life:
+    state = life.state if life.state in QUEUED else State.WAITING
+    return msgspec.structs.replace(life, state=state, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="")

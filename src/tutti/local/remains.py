@@ -1,0 +1,156 @@
+"""What is left to see to while gangs run: tasks of arrays, words of jobs, and keepers that fell silent."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from tutti.engine import events as ev
+from tutti.engine.model import SECOND, Progress
+
+from . import shelf
+from .ends import died, exit_code
+from .held import Held, Placed, Run
+from .keeper import records, tree
+
+if TYPE_CHECKING:
+    from .backend import LocalBackend
+
+REPORT_EVERY = SECOND
+"""Progress is passed on at most so often."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+class Remains:
+    """Looks after what a backend does not decide."""
+
+    def __init__(self, backend: "LocalBackend") -> None:
+        self._backend = backend
+        self._reported: dict[str, int] = {}
+
+    # -- arrays
+
+    def task_over(self, held: Held, run: Run, one: Placed, code: int) -> None:
+        """A task has ended: done, failed, or lost and to be tried again."""
+        tasks = held.course.tasks
+        if run.leaving or tasks is None:
+            self._task_of_part(held, run, one, code)
+            return
+        tries = tasks.tries.get(one.task, 0)
+        if code < 0 and tries < held.job.retries:
+            tasks.tries[one.task] = tries + 1
+            tasks.waiting.insert(0, one.task)
+            self._lost(held, one, code)
+            return
+        if code == 0:
+            tasks.done.append(one.task)
+        else:
+            tasks.failed[one.task] = exit_code(code)
+        self._done(held, run, one)
+
+    def _task_of_part(self, held: Held, run: Run, one: Placed, code: int) -> None:
+        """A member of a loose part that is no array."""
+        if run.leaving:
+            return
+        if code < 0:
+            self._lost(held, one, code)
+        else:
+            self._done(held, run, one)
+
+    def _lost(self, held: Held, one: Placed, code: int) -> None:
+        self._backend.on_news(held, "lost", f"task {max(one.task, one.id)} was {died(code)}; it is tried again")
+        self._free(held, one)
+        self._backend.tell(ev.MemberLost(_now(), held.name, one.role, (one.node,), (1,)))
+
+    def _done(self, held: Held, run: Run, one: Placed) -> None:
+        self._free(held, one)
+        self._backend.tell(ev.MembersDone(_now(), held.name, one.role, (one.node,), (1,)))
+        self._backend.journal.later(shelf.coursed(held))
+        tasks = held.course.tasks
+        if not run.here() and (tasks is None or not tasks.waiting) and run.link is not None:
+            run.link.send({"say": "close"})
+
+    def _free(self, held: Held, one: Placed) -> None:
+        for node in self._backend.booking.give(held.name, one.devices):
+            self._backend.tell(ev.NodeSeen(_now(), node))
+
+    def array_record(self, held: Held, run: Run, record: dict[str, Any]) -> dict[str, Any]:
+        """The end of an array: it failed when any of its tasks did."""
+        tasks = held.course.tasks
+        if tasks is None or run.leaving:
+            return record
+        for one in run.members.values():
+            if one.task >= 0 and not any(one.task in known for known in (tasks.done, tasks.failed, tasks.waiting)):
+                tasks.waiting.insert(0, one.task)
+        if tasks.waiting:
+            return {**record, "code": record.get("code") or -9}
+        worst = next(iter(tasks.failed.items()), None)
+        return {**record, "code": 0} if worst is None else {**record, "first": worst[0], "code": worst[1]}
+
+    # -- the channel
+
+    def word(self, held: Held, run: Run, word: dict[str, Any]) -> None:
+        """The job said something."""
+        match word.get("say"):
+            case "progress":
+                self._progress(held, run, word)
+            case "refused":
+                self._backend.answered(held, run, str(word["id"]), "refused", str(word.get("why", "")))
+            case "done":
+                self._backend.answered(held, run, str(word["id"]), "done", "")
+            case "released":
+                run.saved = word.get("state", "none") != "none"
+                self._backend.answered(held, run, str(word["id"]), "released", "")
+
+    def _progress(self, held: Held, run: Run, word: dict[str, Any]) -> None:
+        now = _now()
+        if now - self._reported.get(run.nonce, 0) < REPORT_EVERY:
+            return
+        self._reported = {run.nonce: now, **{k: v for k, v in self._reported.items() if now - v < 60 * SECOND}}
+        self._backend.tell(ev.Reported(now, held.name, progress_of(word, held, now)))
+
+    # -- keepers that fell silent
+
+    async def look(self, held: Held, run: Run) -> None:
+        """The line to a keeper broke: it has ended, or it lives and is called again, or it was killed."""
+        for _ in range(50):
+            if held.run is not run:
+                return
+            if (record := self._backend.read_exit(run)) is not None:
+                self._backend.over(held, run, {**record, "saved": run.saved})
+                return
+            if not records.claim_is_alive(records.claimed_by(str(run.folder))):
+                break
+            try:
+                await self._backend.attach(held, run)
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+        await self.bury(held, run)
+
+    async def bury(self, held: Held, run: Run) -> None:
+        """A keeper that was killed: what it left behind is ended, and the run counts as lost."""
+        await asyncio.to_thread(tree.sweep, run.nonce)
+        if held.run is run:
+            self._backend.on_news(held, "lost", "the process that keeps it was killed")
+            self._backend.over(held, run, {"why": "", "code": -9, "first": 0, "lost_first": True})
+
+
+def progress_of(word: dict[str, Any], held: Held, now: int) -> Progress:
+    """What a job says of itself, in the engine's units."""
+    age = float(word.get("snapshot_age_s", 0.0))
+    saved = int(word.get("snapshot_step", -1)) >= 0
+    return Progress(
+        step=max(int(word.get("step", 0)), 0),
+        steps=int(word.get("steps", 0) or held.job.env.get("TUTTI_STEPS", 0) or 0),
+        rate_milli=round(float(word.get("rate", 0.0)) * 1000),
+        at=now,
+        snapshot_at=now - round(age * SECOND) if saved else 0,
+        save_cost=round(float(word.get("save_s", 0.0)) * SECOND),
+        restart_cost=round(float(word.get("restart_s", 0.0)) * SECOND),
+        state_bytes=int(word.get("state_bytes", 0)),
+        legal_sizes=tuple(int(size) for size in word.get("legal", ())),
+    )

@@ -1,0 +1,67 @@
+"""What is kept, and for how long: logs and history have limits in time, number and size."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from tutti.api.home import Home
+from tutti.engine.model import SECOND
+from tutti.engine.read_policy import duration
+from tutti.jobs.amounts import memory
+
+from .backend import now_us
+from .journal import Journal
+from .settings import Settings
+
+EVERY = 600 * SECOND
+CLEAR = """
+DELETE FROM {table} WHERE {column} IN (SELECT id FROM jobs WHERE ended > 0
+AND (ended < ? OR id NOT IN (SELECT id FROM jobs WHERE ended > 0 ORDER BY ended DESC LIMIT ?)))
+"""
+CLEARS = tuple(
+    CLEAR.format(table=table, column=column) for table, column in (("events", "job"), ("runs", "job"), ("jobs", "id"))
+)
+UNUSED = "DELETE FROM environments WHERE hash NOT IN (SELECT json_extract(context, '$.env_hash') FROM jobs)"
+
+
+class Retention:
+    """Clears away what is too old, now and then."""
+
+    def __init__(self, home: Home, journal: Journal, settings: Settings) -> None:
+        self._home, self._journal, self._settings = home, journal, settings
+        self._next = now_us() + 60 * SECOND
+
+    async def turn(self) -> None:
+        """If it is time: old history, old logs, then the oldest logs until they fit."""
+        now = now_us()
+        if now < self._next:
+            return
+        self._next = now + EVERY
+        self.history(now)
+        keep = {int(row["id"]) for row in self._journal.rows("SELECT id FROM jobs WHERE ended = 0")}
+        await asyncio.to_thread(self.logs, now, keep)
+
+    def history(self, now: int) -> None:
+        """Jobs that ended too long ago, or are too many."""
+        settings = self._settings.history
+        before = now - duration(settings.keep)
+        values = (before, settings.jobs)
+        self._journal.later(*((sql, values) for sql in CLEARS), (UNUSED, ()))
+
+    def logs(self, now: int, keep: set[int]) -> None:
+        """Logs of ended jobs, oldest first."""
+        folders = sorted(
+            (path for path in self._home.logs.iterdir() if path.name.isdigit() and int(path.name) not in keep),
+            key=lambda path: path.stat().st_mtime,
+        )
+        sizes = {path: _size(path) for path in folders}
+        total, most = sum(sizes.values()), memory(self._settings.logs.total)
+        oldest = (now - self._settings.keep_logs) / SECOND
+        for path in folders:
+            if total > most or path.stat().st_mtime < oldest:
+                shutil.rmtree(path, ignore_errors=True)
+                total -= sizes[path]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,0 +1,224 @@
+"""Jobs, devices and queues as the API shows them: the world, the journal and the booking put side by side."""
+
+import shlex
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from tutti.api import types as t
+from tutti.drive.forecasts import Forecast
+from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Resizing, State, Token
+from tutti.engine.plan import Reason
+from tutti.engine.world import World
+from tutti.jobs.durations import duration
+from tutti.jobs.job import DEVICE
+from tutti.jobs.job import Job as Written
+from tutti.views.moments import clock_text, iso
+
+from .booking import Booking
+from .held import Held
+from .shelf import wanted_devices, wanted_members
+
+MOST_NODES = 4
+
+
+def active_row(
+    world: World, held: Held, job: Job, reason: Reason | None, forecast: Forecast | None, now: int
+) -> t.JobRow:
+    """A job that has not ended."""
+    life, gang = job.life, job.gang
+    waits = life.state in QUEUED
+    seated = sum(seats.members for seats in life.seats)
+    progress = life.progress
+    eta = _start(job, forecast) if waits else _end(world, gang.name)
+    low, high = sizes(gang)
+    done, tasks = task_counts(held)
+    return t.JobRow(
+        name=gang.name,
+        id=held.id,
+        user=gang.user,
+        queue=gang.queue,
+        state=life.state.value,
+        members=wanted_members(gang) if waits else seated,
+        min=low,
+        max=high,
+        devices=wanted_devices(gang) if waits else devices_held(job),
+        priority=gang.priority,
+        placed="" if waits else placed(world, job),
+        reason=_token(life.state, reason),
+        detail=reason.detail if reason and waits else "",
+        eta_us=eta if eta < NEVER else 0,
+        eta=clock_text(eta, now) if 0 < eta < NEVER else "",
+        submitted_us=gang.submitted,
+        started_us=life.first_started,
+        waited_s=max((life.first_started or now) - gang.submitted, 0) / SECOND,
+        ran_s=0.0 if waits else max(now - life.started, 0) / SECOND,
+        limit_s=_limit(held.job),
+        elastic=gang.resizing.value if gang.resizing is not Resizing.NONE else "",
+        restarts=held.course.losses + life.restarts,
+        step=progress.step if progress else 0,
+        steps=progress.steps if progress else 0,
+        rate=progress.rate_milli / 1000 if progress else 0.0,
+        command=command_text(held.job),
+        tasks_done=done,
+        tasks=tasks,
+    )
+
+
+def _token(state: State, reason: Reason | None) -> str:
+    if state is State.HELD:
+        return Token.HELD.value
+    return reason.token.value if reason and state in QUEUED else ""
+
+
+def _start(job: Job, forecast: Forecast | None) -> int:
+    promise = job.life.promise
+    if promise is not None and promise.start < NEVER:
+        return promise.start
+    return forecast.p50 if forecast is not None and forecast.is_promise else NEVER
+
+
+def _end(world: World, name: str) -> int:
+    slot = world.slots.get(name, -1)
+    return int(world.ends[slot][0]) if slot >= 0 else NEVER
+
+
+def _limit(job: Written) -> float:
+    return duration(job.time) / SECOND if job.time else 0.0
+
+
+def sizes(gang: Gang) -> tuple[int, int]:
+    """Least and most members."""
+    return sum(role.min for role in gang.roles), sum(max(role.max, role.want, role.min) for role in gang.roles)
+
+
+def task_counts(held: Held) -> tuple[int, int]:
+    """How many tasks of an array are over, and how many there are."""
+    tasks = held.course.tasks
+    if tasks is None:
+        return 0, 0
+    running = len(held.run.here()) if held.run else 0
+    over = len(tasks.done) + len(tasks.failed)
+    return over, over + running + len(tasks.waiting)
+
+
+def devices_held(job: Job) -> int:
+    """Devices of its seats."""
+    pairs = zip(job.gang.roles, job.life.seats, strict=False)
+    return sum(role.shapes[held.shape].ask.get(DEVICE, 0) * held.members for role, held in pairs)
+
+
+def placed(world: World, job: Job) -> str:
+    """Where it sits: nodes, with the members on each."""
+    members: Counter[int] = Counter()
+    for held in job.life.seats:
+        members.update(dict(zip(held.nodes, held.counts, strict=True)))
+    names = [f"{_node(world, node)}x{count}" for node, count in members.items()]
+    return ", ".join(names[:MOST_NODES]) + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
+
+
+def _node(world: World, node: int) -> str:
+    there = world.nodes[node] if 0 <= node < len(world.nodes) else None
+    return there.name if there else "?"
+
+
+def command_text(job: Written) -> str:
+    """The command as one line."""
+    if job.command:
+        return job.command if isinstance(job.command, str) else shlex.join(job.command)
+    return "; ".join(command_text(msgspec.convert({"command": part.command}, Written)) for part in job.roles.values())
+
+
+def ended_row(row: sqlite3.Row) -> t.JobRow:
+    """A job from the journal that has ended."""
+    gang = msgspec.json.decode(row["gang"], type=Gang)
+    job = msgspec.json.decode(row["job"], type=Written)
+    low, high = sizes(gang)
+    begun = row["started"] or row["ended"]
+    return t.JobRow(
+        name=row["name"],
+        id=row["id"],
+        user=row["user"],
+        queue=row["queue"],
+        state=row["state"],
+        members=row["members"],
+        min=low,
+        max=high,
+        devices=row["devices"],
+        priority=gang.priority,
+        submitted_us=row["submitted"],
+        started_us=row["started"],
+        ended_us=row["ended"],
+        waited_s=max(begun - row["submitted"], 0) / SECOND,
+        ran_s=max(row["ended"] - begun, 0) / SECOND if row["started"] else 0.0,
+        limit_s=_limit(job),
+        code=row["code"],
+        why=row["why"],
+        command=command_text(job),
+    )
+
+
+def node_rows(world: World, booking: Booking, held: Mapping[str, Held]) -> list[t.NodeRow]:
+    """Nodes with a cell for each device."""
+    ranks = {device: one.id for job in held.values() if job.run for one in job.run.here() for device in one.devices}
+    rows = []
+    for at, node in enumerate(booking.box.nodes):
+        cells = [
+            t.Device(id=d.id, index=d.index, kind=d.kind, rank=ranks.get(d.id, -1), **_cell(world, booking, d.id))
+            for d in booking.box.on(at)
+        ]
+        rows.append(
+            t.NodeRow(
+                name=node.name,
+                state=world.nodes[at].state.name.lower() if world.nodes[at] else "gone",  # type: ignore[union-attr]
+                place=list(node.place),
+                kind=cells[0].kind if cells else "",
+                devices=cells,
+                free=sum(1 for cell in cells if cell.state == "free"),
+                cpus=node.capacity.get("cpu", 0) / 1000,
+                memory_bytes=node.capacity.get("memory", 0),
+            )
+        )
+    return rows
+
+
+def _cell(world: World, booking: Booking, device: str) -> dict[str, str]:
+    owner = booking.owner.get(device)
+    if owner is not None:
+        slot = world.slots.get(owner, -1)
+        starting = slot >= 0 and world.job_in(slot).life.state is State.STARTING
+        state = "draining" if device in booking.out else "starting" if starting else "busy"
+        return {"state": state, "job": owner, "note": booking.out.get(device, "")}
+    if device in booking.foreign:
+        return {"state": "foreign", "note": booking.foreign[device]}
+    if device in booking.out:
+        return {"state": "drained", "note": booking.out[device]}
+    return {"state": "free"}
+
+
+def queue_rows(world: World, used: Mapping[str, float]) -> list[t.QueueRow]:
+    """Queues with who waits and runs in each."""
+    waiting: Counter[str] = Counter()
+    running: Counter[str] = Counter()
+    devices: Counter[str] = Counter()
+    for job in filter(None, world.jobs):
+        if job.life.state in QUEUED:
+            waiting[job.gang.queue] += 1
+        else:
+            running[job.gang.queue] += 1
+            devices[job.gang.queue] += devices_held(job)
+    return [
+        t.QueueRow(
+            name=queue.name, parent=queue.parent, weight=queue.weight, closed=queue.closed,
+            guarantee=queue.guarantee, limit=queue.limit, waiting=waiting[queue.name], running=running[queue.name],
+            devices=devices[queue.name], used_device_s=used.get(queue.name, 0.0),
+        )
+        for queue in world.queues.values()
+    ]  # fmt: skip
+
+
+def moment_row(row: sqlite3.Row) -> t.Moment:
+    """An entry of a story."""
+    return t.Moment(at_us=row["at"], at=iso(row["at"]), kind=row["kind"], text=row["text"])

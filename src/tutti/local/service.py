@@ -1,0 +1,389 @@
+"""The daemon's answers: every route of the API, over the driver, the backend and the journal of this machine."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+import tutti
+from tutti.api import types as t
+from tutti.api.home import Home
+from tutti.api.http import Request
+from tutti.drive.loop import Driver
+from tutti.engine import events as ev
+from tutti.engine.model import Job
+from tutti.engine.plan import Start
+from tutti.engine.record import record
+from tutti.errors import NotFound, Refused
+from tutti.jobs.job import Job as Written
+from tutti.views.metrics import exposition
+from tutti.views.moments import iso
+from tutti.views.plan import plan_lines
+from tutti.views.story import story_lines
+
+from . import rows, shelf
+from .backend import LocalBackend, now_us
+from .chronicle import Chronicle, job_of
+from .forecasting import Forecasting
+from .held import Held, Origin
+from .intake import Intake
+from .journal import Journal
+from .pieces import log_piece, log_sizes
+from .settings import Settings, read_settings
+from .tallies import Tallies
+from .watching import Watching
+
+LONGEST_WAIT_S = 300.0
+PAST_COUNT = "SELECT count(*) FROM jobs WHERE ended > 0 AND (? = '' OR user = ?) AND (? = '' OR queue = ?)"
+PAST_PAGE = """
+SELECT * FROM jobs WHERE ended > 0 AND (? = '' OR user = ?) AND (? = '' OR queue = ?)
+ORDER BY ended DESC, id DESC LIMIT ? OFFSET ?
+"""
+
+
+class LocalService:
+    """Implements `tutti.api.routes.Service`."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        driver: Driver,
+        backend: LocalBackend,
+        journal: Journal,
+        chronicle: Chronicle,
+        forecasting: Forecasting,
+        watching: Watching,
+    ) -> None:
+        self.home, self.settings = home, settings
+        self.driver, self.backend, self.journal = driver, backend, journal
+        self.chronicle, self.forecasting, self.watching = chronicle, forecasting, watching
+        self.intake = Intake(driver, backend, journal, os.getuid(), set(settings.admins))
+        self.tallies = Tallies(driver, journal)
+        self.since = now_us()
+        self.page = ""
+        self.stopping = asyncio.Event()
+        self.open_page: Callable[[dict[str, Any]], Any] | None = None
+        """Opens the TCP port and returns the page's address; set by whoever builds the page."""
+        self._ends: dict[str, list[asyncio.Event]] = {}
+
+    # -- the daemon
+
+    async def status(self) -> t.Status:
+        world = self.driver.world
+        trouble = [f"the journal cannot be written: {self.journal.trouble}"] if self.journal.trouble else []
+        trouble += [f"{word.value}: {count}" for word, count in self.driver.counts.items() if word.value in BAD]
+        return t.Status(
+            version=tutti.__version__,
+            pid=os.getpid(),
+            home=str(self.home.path),
+            since_us=self.since,
+            devices=len(self.backend.booking.box.devices),
+            source=self.backend.booking.box.source,
+            waiting=len(world.queued),
+            running=len(world.seated),
+            policy=self.driver.policy.name,
+            trouble=trouble,
+            page=self.page,
+        )
+
+    async def stop(self, by: Request) -> t.Done:
+        self.journal.later(shelf.audited(now_us(), by.user, "stop", "", ""))
+        self.stopping.set()
+        running = len(self.driver.world.seated)
+        return t.Done(said=f"the daemon ends; {running} running {'job goes' if running == 1 else 'jobs go'} on")
+
+    async def serve(self, asked: dict[str, Any], by: Request) -> t.Done:
+        if self.open_page is None:
+            raise Refused("this Tutti was built without the page")
+        self.page = await self.open_page(asked)
+        self.journal.later(shelf.audited(now_us(), by.user, "serve", self.page, ""))
+        return t.Done(said=self.page)
+
+    async def backup(self, by: Request) -> t.Done:
+        target = self.home.path / "backups" / f"journal-{iso(now_us())[:19].replace(':', '')}.db"
+        await self.journal.commit([shelf.audited(now_us(), by.user, "backup", str(target), "")])
+        await asyncio.to_thread(self.journal.backup, target)
+        return t.Done(said=str(target))
+
+    async def config(self) -> t.Config:
+        path = self.home.config
+        text = path.read_text() if path.exists() else ""
+        policy = msgspec.to_builtins(self.driver.policy)
+        return t.Config(path=str(path), text=text, policy=policy, queues=sorted(self.driver.world.queues))
+
+    async def reload(self, by: Request) -> t.Done:
+        """Read the configuration again; a wrong one changes nothing."""
+        settings = read_settings(self.home.config)
+        self.settings = self.backend.starting.settings = settings
+        self.driver.turn_to(settings.engine_policy())
+        self.intake.admins = set(settings.admins)
+        wanted = {queue.name: queue for queue in settings.engine_queues()}
+        for queue in wanted.values():
+            self.backend.tell(ev.QueueSet(now_us(), queue))
+        for name in self.driver.world.queues.keys() - wanted.keys():
+            self.backend.tell(ev.QueueGone(now_us(), name))
+        self.journal.later(shelf.audited(now_us(), by.user, "reload", str(self.home.config), ""))
+        return t.Done(said=f"{len(wanted)} queues, policy {self.driver.policy.name}")
+
+    # -- jobs
+
+    async def jobs(self, which: str, user: str, queue: str, offset: int, limit: int) -> t.Jobs:
+        if which == "ended":
+            return self._ended(user, queue, offset, limit)
+        found = [
+            held
+            for held in self.backend.held.values()
+            if (not user or held.origin.user == user) and (not queue or held.gang.queue == queue)
+        ]
+        found.sort(key=self._order)
+        page = [self.row(held) for held in found[offset : offset + limit]]
+        more = offset + limit if len(found) > offset + limit else 0
+        answer = t.Jobs(jobs=page, total=len(found), next=more)
+        if which == "all" and not more:
+            past = self._ended(user, queue, max(offset - len(found), 0), limit - len(page))
+            return t.Jobs(jobs=[*page, *past.jobs], total=len(found) + past.total, next=past.next and offset + limit)
+        return answer
+
+    def _order(self, held: Held) -> tuple[bool, int, int]:
+        """Those who run first, then those who wait; each by number."""
+        return (held.run is None, -held.gang.priority if held.run is None else 0, held.id)
+
+    def _ended(self, user: str, queue: str, offset: int, limit: int) -> t.Jobs:
+        total = self.journal.rows(PAST_COUNT, user, user, queue, queue)[0][0]
+        found = self.journal.rows(PAST_PAGE, user, user, queue, queue, limit, offset)
+        more = offset + limit if total > offset + limit else 0
+        return t.Jobs(jobs=[rows.ended_row(row) for row in found], total=total, next=more)
+
+    def row(self, held: Held) -> t.JobRow:
+        """A job that has not ended, as it is now."""
+        job = job_of(self.driver.world, held.name)
+        now = now_us()
+        if job is None:
+            # Accepted, but its event is still on the way.
+            job = Job(held.gang)
+        reason = self.watching.reason(held.name)
+        return rows.active_row(self.driver.world, held, job, reason, self.forecasting.of(held.name), now)
+
+    async def submit(self, asked: t.Submit, by: Request) -> t.Submitted:
+        made = await self.intake.submit(asked, by)
+        return t.Submitted(jobs=[self.row(held) for held in made])
+
+    async def job(self, name: str) -> t.JobPage:
+        held = self.backend.held.get(name)
+        if held is None:
+            return self._past(name)
+        run = held.run
+        members = list(run.members.values()) if run else []
+        sizes = log_sizes(self.backend.starting.log_folder(held.id))
+        ranks = [self._rank(held, one, sizes) for one in members]
+        given: dict[str, str] = {}
+        if run is not None and run.here():
+            given = self.backend.starting.member(held, run, run.here()[0]).env
+        return t.JobPage(
+            job=self.row(held),
+            written=msgspec.to_builtins(held.job),
+            cwd=held.origin.cwd,
+            ranks=ranks,
+            runs=held.runs,
+            speed=self.tallies.speed(name),
+            sheet=self.tallies.sheet(name),
+            log_folder=str(self.backend.starting.log_folder(held.id)),
+            variables=given,
+        )
+
+    def _rank(self, held: Held, one: Any, sizes: dict[int, int]) -> t.Rank:
+        numbers = [self.backend.booking.by_id[device].index for device in one.devices]
+        return t.Rank(
+            rank=one.id, role=held.gang.roles[one.role].name, node=self.backend.booking.box.nodes[one.node].name,
+            devices=numbers, pid=one.pid, code=one.code, log_bytes=sizes.get(one.id, 0),
+        )  # fmt: skip
+
+    def _past(self, name: str) -> t.JobPage:
+        row = self._row_of(name)
+        sizes = log_sizes(self.backend.starting.log_folder(row["id"]))
+        made = self.journal.rows("SELECT members FROM runs WHERE job = ? ORDER BY number", row["id"])
+        members = shelf.read_members(made[-1]["members"]) if made else {}
+        ranks = [t.Rank(rank=one.id, code=one.code, log_bytes=sizes.get(one.id, 0)) for one in members.values()]
+        origin = msgspec.json.decode(row["context"], type=Origin)
+        return t.JobPage(
+            job=rows.ended_row(row),
+            written=msgspec.to_builtins(msgspec.json.decode(row["job"], type=Written)),
+            cwd=origin.cwd,
+            ranks=ranks,
+            runs=len(made),
+            speed=self.tallies.speed(name),
+            sheet=self.tallies.sheet(name),
+            log_folder=str(self.backend.starting.log_folder(row["id"])),
+        )
+
+    def _row_of(self, name: str) -> Any:
+        found = self.journal.rows("SELECT * FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
+        if not found:
+            raise NotFound(f"there is no job {name!r}", hint="tutti queue --all")
+        return found[0]
+
+    def _id_of(self, name: str) -> int:
+        held = self.backend.held.get(name)
+        return held.id if held else int(self._row_of(name)["id"])
+
+    async def story(self, name: str) -> t.Story:
+        await self.journal.commit(())
+        found = self.journal.rows("SELECT * FROM events WHERE job = ? ORDER BY id", self._id_of(name))
+        held = self.backend.held.get(name)
+        state = self.row(held).state if held else str(self._row_of(name)["state"])
+        events = [rows.moment_row(row) for row in found]
+        return t.Story(job=name, state=state, events=events, lines=story_lines(name, state, events, now_us()))
+
+    async def logs(self, name: str, rank: int, begin: int, tail: int) -> t.Logs:
+        page = await self.job(name)
+        if rank < 0:
+            failing = [one.rank for one in page.ranks if one.code]
+            rank = failing[0] if failing else min((one.rank for one in page.ranks), default=0)
+        ended = name not in self.backend.held
+        return await asyncio.to_thread(log_piece, name, page.log_folder, rank, begin, min(tail, 4 << 20), ended)
+
+    async def wait(self, name: str, wait_s: float) -> t.Waited:
+        """Answers when the job has ended, or when the time is over."""
+        if name in self.backend.held:
+            over = asyncio.Event()
+            self._ends.setdefault(name, []).append(over)
+            try:
+                await asyncio.wait_for(over.wait(), min(max(wait_s, 0.0), LONGEST_WAIT_S))
+            except TimeoutError:
+                pass
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._ends.get(name, []).remove(over)
+        held = self.backend.held.get(name)
+        if held is not None:
+            return t.Waited(job=self.row(held), ended=False, log_folder=str(self.backend.starting.log_folder(held.id)))
+        # Its end is on the way to the disk; whoever is told of it may rely on it.
+        await self.journal.commit(())
+        page = self._past(name)
+        first = next((one.rank for one in page.ranks if one.code), -1)
+        return t.Waited(job=page.job, ended=True, first=first, log_folder=page.log_folder)
+
+    def has_ended(self, name: str) -> None:
+        """Wake those who wait for the end of a job."""
+        for over in self._ends.pop(name, []):
+            over.set()
+
+    async def act(self, name: str, verb: str, asked: t.Ask, by: Request) -> t.Done:
+        return await self.intake.act(name, verb, asked, by)
+
+    async def update(self, name: str, asked: t.Change, by: Request) -> t.Done:
+        return await self.intake.update(name, asked, by)
+
+    # -- reasons and plans
+
+    async def why(self, name: str, effort: int) -> t.Why:
+        if name not in self.backend.held:
+            row = self._row_of(name)
+            text = f"{name} is {row['state']}{': ' + row['why'] if row['why'] else ''}"
+            return t.Why(job=name, state=row["state"], token="", lines=[text], explanation={})
+        return await self.forecasting.why(name, max(0, min(effort, 2000)))
+
+    async def reasons(self) -> t.Reasons:
+        found: dict[str, list[str]] = {}
+        world = self.driver.world
+        for slot in world.queued:
+            name = world.job_in(slot).gang.name
+            reason = self.watching.reason(name)
+            if reason is not None:
+                found.setdefault(reason.token.value, []).append(name)
+        ranked = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+        return t.Reasons(
+            reasons=[t.ReasonRow(reason=token, jobs=len(names), first=names[:3]) for token, names in ranked]
+        )
+
+    async def plan(self, asked: t.Submission | None, by: Request) -> t.PlanAnswer:
+        if asked is None:
+            view = self.driver.world.view()
+            found = await asyncio.to_thread(self.watching.decided, view, now_us())
+            return t.PlanAnswer(lines=plan_lines(view, found), actions=[msgspec.to_builtins(a) for a in found.actions])
+        made = await self.intake.submit(t.Submit(jobs=[asked], dry_run=True), by)
+        view, found = await asyncio.to_thread(self.intake.dry_run, made[0])
+        starts = any(isinstance(action, Start) and action.gang == made[0].name for action in found.actions)
+        return t.PlanAnswer(
+            lines=plan_lines(view, found),
+            actions=[msgspec.to_builtins(action) for action in found.actions],
+            fits=starts,
+            job=made[0].name,
+        )
+
+    async def what_if(self, asked: t.WhatIf) -> dict[str, Any]:
+        return await self.forecasting.what_if(asked)
+
+    async def snapshot(self) -> bytes:
+        view = self.driver.world.view()
+        return await asyncio.to_thread(record, view, now_us(), self.driver.policy)
+
+    # -- the box
+
+    async def nodes(self) -> t.Nodes:
+        world, booking = self.driver.world, self.backend.booking
+        found = rows.node_rows(world, booking, self.backend.held)
+        return t.Nodes(
+            nodes=found,
+            levels=list(booking.box.pool.levels),
+            largest=sum(row.free for row in found),
+            source=booking.box.source,
+            notes=list(booking.box.notes),
+        )
+
+    async def drain(self, device: str, verb: str, asked: t.Ask, by: Request) -> t.Done:
+        """Take a device out of use, or put it back. Gangs on it may finish, or must leave in time."""
+        booking = self.backend.booking
+        if verb not in {"drain", "undrain"}:
+            raise NotFound(f"there is no order {verb!r} for a device", hint="drain or undrain")
+        devices = booking.named(device)
+        holders = booking.owners(devices)
+        if asked.dry_run:
+            return t.Done(done=False, said=f"{len(devices)} devices; held by {', '.join(holders) or 'nobody'}")
+        why = asked.why or f"drained by {by.user}"
+        changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
+        stored = [shelf.kept("drained", msgspec.json.encode(booking.out).decode())]
+        await self.journal.commit([*stored, shelf.audited(now_us(), by.user, verb, device, asked.why)])
+        for node in changed:
+            self.backend.tell(ev.NodeSeen(now_us(), node))
+        self.chronicle.news("nodes")
+        if verb == "drain" and asked.by_s is not None:
+            self.watching.leave_by(holders, devices, asked.by_s)
+        said = f"{verb}ed {', '.join(devices[:8])}"
+        return t.Done(said=said + (f"; still held by {', '.join(holders)}" if holders and verb == "drain" else ""))
+
+    async def queues(self) -> t.Queues:
+        return t.Queues(queues=rows.queue_rows(self.driver.world, self.tallies.used()))
+
+    async def report(self) -> t.Report:
+        return self.tallies.report(now_us())
+
+    async def forecasts(self) -> t.Forecasts:
+        return self.forecasting.accuracy()
+
+    async def timeline(self, since_us: int, until_us: int, limit: int) -> t.Timeline:
+        return self.tallies.timeline(since_us, until_us, limit, self.backend, now_us())
+
+    async def audit(self, limit: int) -> t.Audit:
+        found = self.journal.rows("SELECT * FROM audit ORDER BY id DESC LIMIT ?", max(1, min(limit, 10_000)))
+        return t.Audit(
+            entries=[
+                t.Entry(
+                    at_us=r["at"], at=iso(r["at"]), who=r["who"], what=r["what"], target=r["target"], detail=r["detail"]
+                )
+                for r in found
+            ]
+        )
+
+    async def metrics(self) -> str:
+        return exposition(self.tallies.figures(self.backend, self.watching, now_us()))
+
+    def news(self, after: int) -> AsyncIterator[t.News]:
+        return self.chronicle.listen(after)
+
+
+BAD = {"violation", "crashed", "lost-touch"}

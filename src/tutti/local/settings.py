@@ -1,0 +1,181 @@
+"""The configuration of one box: one TOML file, every key of it optional, checked before it is used."""
+
+import re
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from tutti.engine.model import DAY, Data, Queue
+from tutti.engine.policy import Policy
+from tutti.engine.read_policy import duration, read_policy
+from tutti.errors import Misused
+from tutti.jobs.amounts import memory
+from tutti.jobs.problems import Misread
+
+UNKNOWN = re.compile(r"unknown field `(\w+)`(?: - at `\$?\.?([^`]*)`)?")
+
+
+class QueueSettings(Data, frozen=True, kw_only=True):
+    """A queue: who may use how much of the box."""
+
+    parent: str = ""
+    """The queue it is part of."""
+    weight: int = 1
+    """Its part of what nobody is guaranteed."""
+    guarantee: dict[str, int] = {}
+    """What it gets back whenever it needs it: { gpu = 4 }."""
+    limit: dict[str, int] = {}
+    """What it may never exceed."""
+    user_limit: dict[str, int] = {}
+    """What one user may never exceed in it."""
+    closed: bool = False
+    """Nothing new starts."""
+    strict: bool = False
+    """Nobody passes the first that cannot start."""
+    max_wait: int | str = 0
+    min_run: int | str = 0
+    default_estimate: int | str = 0
+    """How long its jobs are taken to run where nobody knows."""
+    slice: int | str = 0
+    """Gangs take turns of this length."""
+    hooks: dict[str, str] = {}
+    """A command or an address for each of submitted, started, finished, failed ..."""
+
+    def queue(self, name: str) -> Queue:
+        """As the engine sees it."""
+        return Queue(
+            name=name,
+            parent=self.parent,
+            guarantee=self.guarantee,
+            limit=self.limit,
+            user_limit=self.user_limit,
+            weight=self.weight,
+            closed=self.closed,
+            strict=self.strict,
+            max_wait=duration(self.max_wait),
+            min_run=duration(self.min_run),
+            default_estimate=duration(self.default_estimate),
+            slice=duration(self.slice),
+        )
+
+
+class DeviceSettings(Data, frozen=True, kw_only=True):
+    """Which devices there are."""
+
+    made_up: str = ""
+    """Made-up ones instead of real ones: '8', '4x8' (nodes x devices), '2x4x8:h100' (racks x nodes x devices)."""
+    exclude: tuple[int, ...] = ()
+    """Devices that are never used."""
+    cpu_slots: int = 0
+    """Without GPUs: how many slots; 0 means one for each core."""
+    health: str = ""
+    """A command that is run before a start, with the devices in its environment; when it fails, they are drained."""
+
+
+class LogSettings(Data, frozen=True, kw_only=True):
+    """What members write."""
+
+    bytes: int | str = "64MiB"
+    """Most of one rank's log; as much again is kept in the rotated file."""
+    keep: int | str = "30d"
+    """How long logs of ended jobs are kept."""
+    total: int | str = "10GiB"
+    """Most of all logs together; the oldest go first."""
+
+
+class HistorySettings(Data, frozen=True, kw_only=True):
+    """What is remembered of ended jobs."""
+
+    keep: int | str = "365d"
+    jobs: int = 100_000
+    """Most ended jobs that are kept."""
+
+
+class Settings(Data, frozen=True, kw_only=True):
+    """All of it."""
+
+    policy: dict[str, object] = {}
+    """The keys of a policy file; see the page on policies."""
+    queues: dict[str, QueueSettings] = {}
+    devices: DeviceSettings = DeviceSettings()
+    logs: LogSettings = LogSettings()
+    history: HistorySettings = HistorySettings()
+    hooks: dict[str, str] = {}
+    """Hooks of every job."""
+    admins: tuple[str, ...] = ()
+    """Users who may change the jobs of others, beside root and the owner of the daemon."""
+
+    def engine_policy(self) -> Policy:
+        """The policy as the engine reads it."""
+        return read_policy(_toml(self.policy), "[policy]")
+
+    def engine_queues(self) -> tuple[Queue, ...]:
+        """The queues, with the one that jobs use that name none."""
+        named = {"default": QueueSettings(), **self.queues}
+        return tuple(settings.queue(name) for name, settings in named.items())
+
+    @property
+    def log_bytes(self) -> int:
+        return memory(self.logs.bytes)
+
+    @property
+    def keep_logs(self) -> int:
+        return duration(self.logs.keep) or DAY
+
+
+def read_settings(path: Path) -> Settings:
+    """The configuration in a file; the defaults where there is none. Raises Misused, with what is wrong."""
+    if not path.exists():
+        return Settings()
+    try:
+        return checked(path.read_text(), str(path))
+    except OSError as problem:
+        raise Misused(f"the configuration cannot be read: {problem.strerror}", str(path)) from None
+
+
+def checked(text: str, source: str) -> Settings:
+    """The configuration in a text, after everything in it was tried."""
+    try:
+        settings = msgspec.convert(tomllib.loads(text), Settings)
+        settings.engine_policy()
+        settings.engine_queues()
+        memory(settings.logs.bytes), memory(settings.logs.total)
+        duration(settings.logs.keep), duration(settings.history.keep)
+    except tomllib.TOMLDecodeError as problem:
+        raise Misused(f"the configuration is not TOML: {problem}", source) from None
+    except msgspec.ValidationError as problem:
+        raise Misused(f"the configuration is wrong: {problem}", source, _meant(str(problem))) from None
+    except (ValueError, Misread) as problem:
+        raise Misused(f"the configuration is wrong: {problem}", source) from None
+    unknown = [
+        entry.parent for entry in settings.queues.values() if entry.parent and entry.parent not in settings.queues
+    ]
+    if unknown:
+        raise Misused(f"a queue is part of {unknown[0]!r}, and there is no such queue", source)
+    return settings
+
+
+def _meant(problem: str) -> str | None:
+    found = UNKNOWN.search(problem)
+    if not found:
+        return None
+    kinds = {"devices": DeviceSettings, "logs": LogSettings, "history": HistorySettings}
+    table = (found[2] or "").split(".")[0].split("[")[0]
+    kind = QueueSettings if table == "queues" else kinds.get(table, Settings)
+    close = get_close_matches(found[1], kind.__struct_fields__, n=1, cutoff=0.5)
+    return close[0] if close else ", ".join(kind.__struct_fields__)
+
+
+def _toml(data: dict[str, object]) -> str:
+    """Plain data as TOML, as far as a policy needs it."""
+    plain = [f"{key} = {_value(value)}" for key, value in data.items() if not isinstance(value, dict)]
+    tables = [f"[{key}]\n{_toml(value)}" for key, value in data.items() if isinstance(value, dict)]
+    return "\n".join([*plain, *tables])
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return msgspec.json.encode(value).decode()
