@@ -87,4 +87,4 @@ def test_lists_of_nodes_are_short():
 
 def test_what_would_be_delivered_can_be_listed():
     assert "PET_NNODES" in delivered("torchrun")
-    assert "SLURM_ARRAY_TASK_ID" in delivered("", "slurm")
+    assert "SLURM_ARRAY_TASK_ID" in delivered("", "slurm", is_array=True)

@@ -17,6 +17,7 @@ COMMANDS = {
     "replay": Entry("tutti.cli.replay:replay", "Make the decision about a recorded view again."),
     "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene or a trace through the engine in virtual time."),
     "what-if": Entry("tutti.cli.what_if:what_if", "Say what would start when if the cluster were different."),
+    "explain-job": Entry("tutti.cli.explain_job:explain_job", "Say what Tutti understands of a job you have."),
     "train": Entry("tutti.cli.train:train", "Run an elastic training loop on this machine, without a scheduler.", 125),
     "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),
 }

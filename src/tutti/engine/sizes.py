@@ -9,7 +9,6 @@ from functools import lru_cache
 from math import isqrt, lcm
 
 import msgspec
-import numpy as np
 
 from .estimate import leading_role, rate
 from .estimate import sizes as asked_sizes
@@ -162,6 +161,8 @@ def _listed(rule: SizeRule) -> tuple[int, ...] | None:
 
 def _divisors(number: int) -> list[int]:
     """The divisors up to the largest number of members, in order."""
+    import numpy as np  # noqa: PLC0415 - whoever only asks for plain rules starts without it
+
     small = np.arange(1, min(isqrt(number), MOST_MEMBERS) + 1)
     lower = [int(divisor) for divisor in small[number % small == 0]]
     return sorted({divisor for low in lower for divisor in (low, number // low) if divisor <= MOST_MEMBERS})

@@ -34,9 +34,10 @@ def variables(place: Place, framework: str = "", manager: str = "") -> dict[str,
     return found
 
 
-def delivered(framework: str = "", manager: str = "") -> tuple[str, ...]:
+def delivered(framework: str = "", manager: str = "", is_array: bool = False) -> tuple[str, ...]:
     """The names of what would be delivered, for people to read."""
-    example = Place(job="job", gpus=1, devices=(0,), cpus=1, index=0, indices=(0,), limit_s=60)
+    index = 0 if is_array else None
+    example = Place(job="job", size=2, gpus=1, devices=(0,), cpus=1, limit_s=60, index=index, indices=(0,))
     return tuple(variables(example, framework, manager))
 
 

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import replace
 
+from .files import read_text
 from .gang import problems_of
 from .job import Job, Part
 from .problems import BadJob, Problem, nearest
 
-MOST_BYTES = 4 << 20
 DIRECTIVE = re.compile(r"\s*#tutti:\s*(.*)")
 MARK = "#tutti:"
 Lines = Callable[..., int]
@@ -24,23 +24,6 @@ def read_job_file(path: str | Path) -> Job:
     """The job in a file: .toml, .yaml, .yml, or a script with `#tutti:` lines."""
     path = Path(path)
     return read_job(read_text(path), str(path))
-
-
-def read_text(path: Path) -> str:
-    """A file's text, if it is one and not too large to be meant."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise BadJob([Problem(f"there is no file {str(path)!r}")], str(path)) from None
-    except OSError as problem:
-        raise BadJob([Problem(f"it cannot be read: {problem.strerror}", file=str(path))], str(path)) from None
-    if len(data) > MOST_BYTES:
-        raise BadJob([Problem(f"it is larger than {MOST_BYTES >> 20} MiB", file=str(path))], str(path))
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise BadJob([Problem("it is not text (UTF-8)", file=str(path))], str(path)) from None
 
 
 def read_job(text: str, source: str = "job.toml") -> Job:

@@ -1,0 +1,33 @@
+"""`tutti explain-job`: what a launch line, a job file, a batch script or a manifest means, and from where that is."""
+
+import json
+import os
+from typing import Any
+
+import click
+
+from tutti.jobs.options import SETTINGS, data_from, job_options
+
+READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG", "ACCELERATE_")
+
+
+@click.command(name="explain-job", context_settings=SETTINGS)
+@job_options
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
+@click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED, metavar="FILE|LINE...")
+def explain_job(what: tuple[str, ...], output: str, **options: Any) -> None:
+    """Say what Tutti understands of a job, without running it.
+
+    Give a launch line (torchrun, accelerate, deepspeed, mpirun, python ...), a job file, a batch script or a Kubernetes
+    manifest. Options of ours come first and win over what is read.
+    """
+    from tutti.jobs.explain import as_json, lines  # noqa: PLC0415 - not needed for --help
+    from tutti.jobs.understand import understand  # noqa: PLC0415
+
+    env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
+    found = understand(what, data_from(options), env=env)
+    if output == "json":
+        click.echo(json.dumps(as_json(found), indent=1))
+        return
+    for line in lines(found):
+        click.echo(line)

@@ -1,0 +1,1 @@
+"""Batch scripts: what their directives ask for, and the line they really run."""

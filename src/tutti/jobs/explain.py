@@ -1,0 +1,190 @@
+"""What was understood, for people and for machines."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tutti.engine.model import NEVER, SECOND, Coupling, Role
+
+from .amounts import spelled_memory
+from .durations import spelled
+from .finish import bounds
+from .job import CPU, MEMORY
+from .size_rule import spelled as spelled_rule
+from .understood import Understood
+
+SHOWN_SIZES = 16
+FAMILY = 5
+"""From how many variables of one prefix on only the prefix is shown."""
+LEVELS = {
+    "L0": "restarts from the job's own checkpoint",
+    "L1": "restarts from memory",
+    "L2": "resizes while it runs (replicated state)",
+    "L3": "resizes while it runs (sharded state)",
+    "L4": "changes its slicing at a restart",
+}
+
+
+def as_json(understood: Understood) -> dict[str, Any]:
+    """The stable form: `tutti/v1`; keys are only ever added."""
+    gang = understood.gang
+    return {
+        "schema": "tutti/v1",
+        "gang": {
+            "name": gang.name,
+            "roles": [_role(role) for role in gang.roles],
+            "legal_sizes": list(understood.legal_sizes),
+            "size_rule": next((rule for role in gang.roles if (rule := spelled_rule(role.rule))), ""),
+            "elastic_level": understood.elastic_level,
+            "elastic_class": understood.elastic_class,
+            "limit_s": None if gang.estimate.limit >= NEVER else gang.estimate.limit // SECOND,
+            "queue": gang.queue,
+            "priority": gang.priority,
+            "framework": understood.framework,
+            "launcher": understood.launcher,
+            "batch_system": understood.manager,
+            "ranks_per_member": understood.ranks_per_member,
+            "on_loss": gang.on_loss.value,
+            "after": list(gang.after),
+        },
+        "what": understood.what,
+        "sources": dict(understood.sources),
+        "ignored": [{"text": entry.text, "why": entry.why} for entry in understood.ignored],
+        "warnings": list(understood.warnings),
+        "asks": list(understood.asks),
+        "delivers": list(understood.delivers),
+        "files": list(understood.files),
+        "others": [as_json(other) for other in understood.others],
+    }
+
+
+def _role(role: Role) -> dict[str, Any]:
+    low, want, high = bounds(role)
+    found: dict[str, Any] = {
+        "name": role.name,
+        "min": low,
+        "want": want,
+        "max": high,
+        "coupling": role.coupling.value,
+        "ask": ask(role),
+    }
+    if role.within or role.near or role.segment:
+        segment = {"members": role.segment.members, "level": role.segment.level} if role.segment else None
+        found["topology"] = {"within": role.within, "near": role.near, "group": segment}
+    if len(role.shapes) > 1 or (role.shapes and role.shapes[0].tags):
+        found["shapes"] = [
+            {"ask": dict(shape.ask), "tags": [list(tags) for tags in shape.tags]} for shape in role.shapes
+        ]
+    return found
+
+
+def ask(role: Role) -> dict[str, int]:
+    """What one member asks for, by the names of the stable form."""
+    asked = role.shapes[0].ask if role.shapes else {}
+    devices = sum(amount for name, amount in asked.items() if name == "gpu" or name.endswith("/gpu"))
+    found = {"gpu": devices, "cpu_milli": asked.get(CPU, 0), "memory_bytes": asked.get(MEMORY, 0)}
+    known = {CPU, MEMORY, "pods"}
+    return found | {n: a for n, a in asked.items() if n not in known and n != "gpu" and not n.endswith("/gpu")}
+
+
+def lines(understood: Understood) -> Iterator[str]:
+    """For people: what it is, what it becomes, from where each part comes, and what was left out."""
+    gang = understood.gang
+    yield f"{understood.what or 'a job'} -> gang {gang.name!r}" + _by(understood)
+    yield ""
+    rows = [("role", "members", "each asks for", "coupling"), *map(_row, gang.roles)]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    facts = list(_facts(understood))
+    width = max(len(name) for name, _, _ in facts)
+    for name, value, source in facts:
+        yield f"  {name.ljust(width)}  {value}" + (f"   ({source})" if source else "")
+    yield from _listed("ignored", [f"{entry.text}: {entry.why}" for entry in understood.ignored])
+    yield from _listed("note", list(understood.warnings))
+    yield from _listed("to be answered", list(understood.asks))
+    for other in understood.others:
+        yield ""
+        yield from lines(other)
+
+
+def _by(understood: Understood) -> str:
+    named = [understood.framework] if understood.framework not in {"", understood.launcher} else []
+    named += [f"started by {understood.launcher}"] if understood.launcher else []
+    return f" ({', '.join(named)})" if named else ""
+
+
+def _row(role: Role) -> tuple[str, str, str, str]:
+    low, want, high = bounds(role)
+    members = str(low) if low == high else f"{low} to {high}" + (f", wants {want}" if want != high else "")
+    found = ask(role)
+    parts = [f"{found['gpu']} gpu"] if found["gpu"] else []
+    parts += [f"{found['cpu_milli'] / 1000:g} cores"] if found["cpu_milli"] else []
+    parts += [spelled_memory(found["memory_bytes"])] if found["memory_bytes"] else []
+    parts += [f"{amount} {name}" for name, amount in found.items() if name not in {"gpu", "cpu_milli", "memory_bytes"}]
+    return role.name, members, ", ".join(parts) or "nothing", role.coupling.value
+
+
+def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
+    gang, sources = understood.gang, understood.sources
+    first = gang.roles[0] if gang.roles else Role()
+    low, _, high = bounds(first)
+    loose = first.coupling is Coupling.LOOSE
+    words = {"rigid": "rigid: it runs at one size", "moldable": "moldable: its size is chosen at the start"}
+    elastic = (
+        "loose: members come and go one by one"
+        if loose
+        else words.get(understood.elastic_class, "malleable: its size may change")
+    )
+    yield "members", str(low) if low == high else f"{low}:{high}", sources.get("workers", sources.get("roles", ""))
+    if understood.ranks_per_member > 1:
+        yield "ranks", f"{understood.ranks_per_member} on each member", ""
+    yield "devices", str(ask(first)["gpu"]), sources.get("gpus", "")
+    yield "elastic", elastic, sources.get("resize", "")
+    yield "level", f"{understood.elastic_level}: {LEVELS[understood.elastic_level]}", sources.get("elastic_level", "")
+    yield "legal sizes", _some(understood.legal_sizes), sources.get("size_rule", understood.world.why)
+    if first.segment or first.within or first.near or "topology" in sources:
+        yield "topology", _topology(first), sources.get("group", sources.get("topology", ""))
+    limit = "none" if gang.estimate.limit >= NEVER else spelled(gang.estimate.limit)
+    yield "time limit", limit, sources.get("time", "")
+    yield "queue", f"{gang.queue}, priority {gang.priority}", sources.get("queue", "")
+    if gang.after:
+        yield "after", ", ".join(gang.after), sources.get("after", "")
+    yield "delivers", _names(understood.delivers), ""
+
+
+def _names(names: tuple[str, ...]) -> str:
+    """Variables by name, those of one family in short."""
+    families = Counter(name.split("_")[0] for name in names if "_" in name)
+    many = {family for family, count in families.items() if count > FAMILY}
+    shown = [
+        f"{name.split('_')[0]}_* ({families[name.split('_')[0]]})" if name.split("_")[0] in many else name
+        for name in names
+    ]
+    return " ".join(dict.fromkeys(shown)) or "what the cluster's controllers set"
+
+
+def _topology(role: Role) -> str:
+    parts = [f"groups of {role.segment.members} on one {role.segment.level}"] if role.segment else []
+    parts += [f"all within one {role.within}"] if role.within else []
+    parts += [f"near each other in one {role.near}"] if role.near else []
+    return ", ".join(parts) or "each group inside a member"
+
+
+def _some(sizes: tuple[int, ...]) -> str:
+    if not sizes:
+        return "none"
+    run = sizes == tuple(range(sizes[0], sizes[-1] + 1))
+    if run and len(sizes) > 2:
+        return f"{sizes[0]} to {sizes[-1]}"
+    shown = ", ".join(map(str, sizes[:SHOWN_SIZES]))
+    return shown if len(sizes) <= SHOWN_SIZES else f"{shown} and {len(sizes) - SHOWN_SIZES} more"
+
+
+def _listed(title: str, entries: list[str]) -> Iterator[str]:
+    if entries:
+        yield ""
+        yield f"  {title}"
+        for entry in entries:
+            yield f"    - {entry}"

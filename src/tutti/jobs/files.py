@@ -1,0 +1,66 @@
+"""The files a job names: read from beside it, each once, and no other file ever."""
+
+import os
+import stat
+from pathlib import Path
+
+from .problems import BadJob, Problem
+
+MOST_BYTES = 4 << 20
+
+
+class Files:
+    """Files by the name the job gives them. What is not there is no error: much is known without it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path()
+        self.read: dict[str, str | None] = {}
+
+    def text(self, name: str) -> str | None:
+        """The text of a file; None where it is missing, no plain file, too large or not text."""
+        if name not in self.read:
+            self.read[name] = _text(self.folder / name) if name and "\0" not in name and len(name) < 4096 else None
+        return self.read[name]
+
+
+class NoFiles(Files):
+    """For texts that come from elsewhere: what they name is not looked for here."""
+
+    def text(self, name: str) -> str | None:
+        """Nothing."""
+        self.read[name] = None
+        return None
+
+
+def read_text(path: Path) -> str:
+    """A file that has to be there. Raises BadJob, with what is wrong."""
+    try:
+        data = read_bytes(path)
+    except FileNotFoundError:
+        raise BadJob([Problem(f"there is no file {str(path)!r}")], str(path)) from None
+    except OSError as problem:
+        what = problem.strerror or str(problem)
+        raise BadJob([Problem(f"it cannot be read: {what}", file=str(path))], str(path)) from None
+    if len(data) > MOST_BYTES:
+        raise BadJob([Problem(f"it is larger than {MOST_BYTES >> 20} MiB", file=str(path))], str(path))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise BadJob([Problem("it is not text (UTF-8)", file=str(path))], str(path)) from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """One byte more than the most that is taken, of a plain file; a pipe or a device is not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("not a plain file")
+        return file.read(MOST_BYTES + 1)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        data = read_bytes(path)
+        return data.decode() if len(data) <= MOST_BYTES else None
+    except (OSError, ValueError):
+        return None

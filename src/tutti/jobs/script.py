@@ -1,0 +1,140 @@
+"""A script: `#tutti:` lines, the directives of a batch system, and the line in it that starts the job."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from . import line
+from .batch import flux, lsf, pbs, slurm
+from .batch.header import Directive, Header, header, managers
+from .draft import Draft
+from .file import directives
+from .problems import BadJob, Misread
+from .shell import Word, commands
+
+SAYS = {
+    "slurm": "a Slurm batch script",
+    "pbs": "a PBS batch script",
+    "lsf": "an LSF batch script",
+    "flux": "a Flux batch script",
+}
+READERS: Mapping[str, Callable[[Sequence[Word], Draft], object]] = {
+    "slurm": lambda words, draft: slurm.read(words, draft, "#SBATCH"),
+    "pbs": pbs.read,
+    "lsf": lsf.read,
+    "flux": flux.read,
+}
+
+
+def read(text: str, source: str, draft: Draft) -> None:
+    """What a script asks for, and what it runs."""
+    draft.file = draft.origin = source
+    _ours(text, source, draft)
+    found = managers(text)
+    if len(found) > 1:
+        draft.ask(f"{source} has directives for {' and '.join(found)}; the first is taken, say if that is wrong")
+    if found:
+        _header(text, found[0], draft)
+    draft.line = 0
+    draft.say("command", _command(text, source), f"{source}")
+    _body(text, draft)
+
+
+def _ours(text: str, source: str, draft: Draft) -> None:
+    said, lines = directives(text, source)
+    if said:
+        draft.what = "a script with #tutti: lines"
+    for field, value in said.items():
+        draft.say(field, value, f"{source}:{lines[field]}")
+
+
+def _header(text: str, manager: str, draft: Draft) -> None:
+    draft.manager = manager
+    draft.what = SAYS[manager]
+    found: Header = header(text, manager)
+    for late in found.late:
+        draft.ignore(
+            f"{late.text} (line {late.line})", "it comes after the first command, so Slurm does not read it either"
+        )
+    if manager == "slurm":
+        _by_line(found.directives, draft)
+    draft.line = found.directives[0].line if found.directives else 0
+    words = tuple(word for directive in found.directives for word in directive.words)
+    with _Places(draft, found.directives):
+        READERS[manager](words, draft)
+
+
+def _by_line(found: tuple[Directive, ...], draft: Draft) -> None:
+    """A slip in one directive must not hide those in others."""
+    for directive in found:
+        draft.line = directive.line
+        try:
+            draft.options(directive.words, slurm.TABLE, stop_at_word=False)
+        except BadJob:
+            continue
+    if draft.problems:
+        raise BadJob(draft.problems, draft.file)
+
+
+class _Places:
+    """While directives are read together, each option is said to stand on its own line."""
+
+    def __init__(self, draft: Draft, found: tuple[Directive, ...]) -> None:
+        self.draft = draft
+        self.lines = {word.text.partition("=")[0]: d.line for d in reversed(found) for word in d.words}
+        self.original = draft.place
+
+    def __enter__(self) -> None:
+        self.draft.place = self._place  # type: ignore[method-assign]  # for as long as the header is read
+
+    def __exit__(self, *_: object) -> None:
+        self.draft.place = self.original  # type: ignore[method-assign]
+
+    def _place(self, what: str) -> str:
+        first = what.split(" ", maxsplit=1)[0]
+        matching = (
+            n for text, n in self.lines.items() if len(first) == 2 and text.startswith(first) and text[1:2] != "-"
+        )
+        line = self.lines.get(first) or next(matching, 0)
+        return f"{what} at {self.draft.file}:{line}" if line else f"{what} in {self.draft.file}"
+
+
+def _command(text: str, source: str) -> tuple[str, ...]:
+    """How the script is run: by what its first line names."""
+    first = text.split("\n", 1)[0]
+    interpreter = first[2:].split() if first.startswith("#!") else ["/bin/bash"]
+    return (*interpreter, source)
+
+
+def _body(text: str, draft: Draft) -> None:
+    first = text.split("\n", 1)[0]
+    if "python" in first and first.startswith("#!"):
+        from .readers import python  # noqa: PLC0415 - a script for Python itself
+        from .scan import scan  # noqa: PLC0415
+
+        draft.framework("python", f"the first line of {draft.file}")
+        python.read_script(scan(text, draft.file), draft.file, draft)
+        return
+    try:
+        line.read_script(commands(text, known(draft)), draft)
+    except Misread as wrong:
+        draft.problem(wrong.what, "", wrong.hint)
+
+
+def known(draft: Draft) -> dict[str, str]:
+    """Variables that the batch system will set, as far as the header tells their values."""
+    found = dict(draft.env)
+    said = draft.said
+    nodes, gpus, cpus, ranks = said.get("workers"), said.get("gpus"), said.get("cpus"), draft.ranks
+    if draft.manager == "slurm" and isinstance(nodes, int):
+        by_tasks = ranks == 1
+        values = {
+            "SLURM_NNODES": nodes,
+            "SLURM_JOB_NUM_NODES": nodes,
+            "SLURM_NTASKS": nodes * ranks,
+            "SLURM_NPROCS": nodes * ranks,
+            "SLURM_NTASKS_PER_NODE": ranks,
+            "SLURM_GPUS_ON_NODE": gpus,
+            "SLURM_GPUS_PER_NODE": gpus,
+            "SLURM_CPUS_PER_TASK": cpus if by_tasks else (cpus // ranks if isinstance(cpus, int) and ranks else None),
+        }
+        found |= {name: str(value) for name, value in values.items() if isinstance(value, int)}
+    return found

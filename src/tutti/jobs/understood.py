@@ -1,0 +1,45 @@
+"""What was understood of a job, from where, and what was not."""
+
+from tutti.engine.model import Data, Gang
+
+from .job import Job
+from .world_size import WorldRule
+
+
+class Ignored(Data, frozen=True):
+    """Something that was written and changes nothing here, and why."""
+
+    text: str
+    why: str
+
+
+class Understood(Data, frozen=True, kw_only=True):
+    """A job as Tutti sees it."""
+
+    job: Job
+    gang: Gang
+    what: str
+    """What kind of thing it was read from, in a few words."""
+    framework: str = ""
+    launcher: str = ""
+    """The program that starts the ranks on each node, where the line has one; it is run as written."""
+    manager: str = ""
+    """The batch system the script was written for."""
+    elastic_class: str = "rigid"
+    """rigid, moldable (its size is chosen at the start) or malleable (it may change later)."""
+    elastic_level: str = "L0"
+    ranks_per_member: int = 1
+    world: WorldRule = WorldRule()
+    legal_sizes: tuple[int, ...] = ()
+    """Of the elastic role, in members."""
+    sources: dict[str, str] = {}
+    ignored: tuple[Ignored, ...] = ()
+    warnings: tuple[str, ...] = ()
+    asks: tuple[str, ...] = ()
+    """What has to be said before the job can be trusted to run: asked, not guessed."""
+    delivers: tuple[str, ...] = ()
+    """Names of the variables each member will find."""
+    files: tuple[str, ...] = ()
+    """Files that were read besides the job itself."""
+    others: "tuple[Understood, ...]" = ()
+    """Further gangs of the same file."""
