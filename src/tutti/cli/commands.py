@@ -19,5 +19,6 @@ COMMANDS = {
     "what-if": Entry("tutti.cli.what_if:what_if", "Say what would start when if the cluster were different."),
     "explain-job": Entry("tutti.cli.explain_job:explain_job", "Say what Tutti understands of a job you have."),
     "train": Entry("tutti.cli.train:train", "Run an elastic training loop on this machine, without a scheduler.", 125),
+    "kube": Entry("tutti.cli.kube:kube", "Schedule whole gangs on a Kubernetes cluster."),
     "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),
 }

@@ -1,0 +1,126 @@
+"""The one model that every dialect is read into: which group a pod belongs to, and what was declared for the group."""
+
+from typing import NamedTuple
+
+from tutti.engine.model import MOST_MEMBERS, Data
+from tutti.jobs.durations import duration
+from tutti.jobs.problems import Misread
+
+TIME = "tutti.dev/time"
+QUEUE = "tutti.dev/queue"
+ON_LOSS = "tutti.dev/on-loss"
+
+
+class Member(NamedTuple):
+    """Which gang a pod says it belongs to, and as what."""
+
+    dialect: str
+    group: str
+    part: str = ""
+    """Task, sub-group or role, where the dialect has them."""
+    rank: int = -1
+    """Its rank, where the dialect has one."""
+
+
+class Segmented(Data, frozen=True):
+    """Members of a part come in groups of so many, each inside one domain."""
+
+    level: str
+    members: int
+
+
+class Part(Data, frozen=True):
+    """What was declared for one part of a gang."""
+
+    min: int = 0
+    within: str = ""
+    near: str = ""
+    segment: Segmented | None = None
+
+
+class Declared(Data, frozen=True):
+    """What was declared for a gang, whatever the dialect."""
+
+    dialect: str
+    namespace: str
+    name: str
+    uid: str = ""
+    min: int = 0
+    """Members that must start together; 0 where only the parts say it."""
+    total: int = 0
+    """Members there will be in the end; 0 where that is not said."""
+    parts: dict[str, Part] = {}
+    within: str = ""
+    near: str = ""
+    queue: str = ""
+    priority: int | None = None
+    priority_class: str = ""
+    preemptible: bool = True
+    may_preempt: bool = True
+    whole: bool = False
+    """Its surplus may not be taken member by member."""
+    loose: bool = False
+    time: int = 0
+    hold_up_to: int = -1
+    """How long it may stay below its minimum; negative where the dialect does not say."""
+    never_stale: bool = False
+    min_ask: dict[str, str] = {}
+    """What all members of the minimum ask for together, where that is declared before there are pods."""
+    partners: tuple[str, ...] = ()
+    """Groups (namespace/name) that start only together with this one."""
+    parent: str = ""
+    problems: tuple[str, ...] = ()
+    unsupported: str = ""
+    created: str = ""
+    scheduled: bool = False
+    """Its status says that it was started once."""
+
+    @property
+    def key(self) -> str:
+        """The gang's name in the scheduler: unlike that of any other, and readable."""
+        return gang_name(self.namespace, self.name, self.dialect)
+
+
+def gang_name(namespace: str, name: str, dialect: str) -> str:
+    """'namespace/name', with the dialect where it is not the native one."""
+    return f"{namespace}/{name}" if dialect == "native" else f"{namespace}/{name}@{dialect}"
+
+
+class Reading:
+    """Reads numbers and times, and remembers what was wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def count(self, written: object, what: str, least: int = 0, default: int = 0) -> int:
+        """A number of members; what makes no sense is told and counts as the default."""
+        if written is None or written == "":
+            return default
+        try:
+            number = int(str(written))
+        except ValueError:
+            self.problems.append(f"{what} is {str(written)[:40]!r}; write a whole number")
+            return default
+        if not least <= number <= MOST_MEMBERS:
+            self.problems.append(f"{what} is {number}; write a number from {least} to {MOST_MEMBERS:,}")
+            return default
+        return number
+
+    def time(self, written: object, what: str) -> int:
+        """A length of time in microseconds; 0 where it says nothing sensible."""
+        if written is None or written == "":
+            return 0
+        try:
+            return duration(str(written))
+        except Misread as problem:
+            self.problems.append(f"{what}: {problem}")
+            return 0
+
+    def mapping(self, written: object, what: str) -> dict[str, object]:
+        """A mapping; anything else is told and is empty."""
+        if written is None:
+            return {}
+        if isinstance(written, dict):
+            return written
+        self.problems.append(f"{what} is not a mapping")
+        return {}

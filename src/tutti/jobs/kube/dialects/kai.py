@@ -1,0 +1,78 @@
+"""KAI: a PodGroup with a tree of sub-groups, each with its own minimum and its own place in the topology."""
+
+from typing import Any
+
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
+from tutti.jobs.kube.objects import Pod, Thing
+
+from .native import completion_index
+
+NAME = "kai"
+GROUP = "scheduling.run.ai"
+KINDS = {"PodGroup"}
+ANNOTATION, SUBGROUP = "pod-group-name", "kai.scheduler/subgroup-name"
+QUEUE = "kai.scheduler/queue"
+
+
+def of_pod(pod: Pod) -> Member | None:
+    """By annotation; a label names the sub-group."""
+    name = (pod.metadata.annotations or {}).get(ANNOTATION)
+    part = (pod.metadata.labels or {}).get(SUBGROUP, "")
+    return Member(NAME, name, part, completion_index(pod)) if name else None
+
+
+def declared(thing: Thing) -> list[Declared]:
+    """A PodGroup."""
+    spec, reading = thing.spec or {}, Reading()
+    within, near = _topology(spec.get("topologyConstraint"), reading)
+    parts, unsupported = _subgroups(spec, reading)
+    grace = str(spec.get("stalenessGracePeriod") or "")
+    labels = thing.metadata.labels or {}
+    return [
+        Declared(
+            NAME,
+            thing.metadata.namespace,
+            thing.metadata.name,
+            uid=thing.metadata.uid,
+            min=sum(p.min for p in parts.values()) or reading.count(spec.get("minMember"), "spec.minMember", 1, 1),
+            parts=parts,
+            within=within,
+            near=near,
+            queue=str(spec.get("queue") or labels.get(QUEUE) or ""),
+            priority_class=str(spec.get("priorityClassName") or ""),
+            preemptible=spec.get("preemptibility") != "non-preemptible",
+            never_stale=grace.startswith("-"),
+            hold_up_to=reading.time(grace, "spec.stalenessGracePeriod") if grace and not grace.startswith("-") else -1,
+            time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
+            problems=tuple(reading.problems),
+            unsupported=unsupported,
+            created=thing.metadata.creation_timestamp or "",
+        )
+    ]
+
+
+def _topology(written: Any, reading: Reading) -> tuple[str, str]:
+    topology = reading.mapping(written, "topologyConstraint")
+    return str(topology.get("requiredTopologyLevel") or ""), str(topology.get("preferredTopologyLevel") or "")
+
+
+def _subgroups(spec: dict[str, Any], reading: Reading) -> tuple[dict[str, Part], str]:
+    """The leaves of the tree; a domain asked for by an inner node is supported only where it has one child."""
+    groups = [dict(entry) for entry in spec.get("subGroups") or [] if isinstance(entry, dict)]
+    names = {str(group.get("name")) for group in groups}
+    parents = {str(group.get("parent")) for group in groups if group.get("parent")}
+    if unknown := sorted(parents - names):
+        reading.problems.append(f"spec.subGroups: no sub-group is called {unknown[0]!r}")
+    parts: dict[str, Part] = {}
+    for group in groups:
+        name = str(group.get("name"))
+        within, near = _topology(group.get("topologyConstraint"), reading)
+        if name not in parents:
+            parts[name] = Part(reading.count(group.get("minMember"), f"subGroups.{name}.minMember", 1, 1), within, near)
+        elif within and sum(str(other.get("parent")) == name for other in groups) > 1:
+            return parts, f"spec.subGroups.{name}.topologyConstraint of an inner sub-group"
+    least = spec.get("minSubGroup")
+    roots = [group for group in groups if not group.get("parent")]
+    if isinstance(least, int) and roots and least < len(roots):
+        return parts, f"spec.minSubGroup {least} of {len(roots)}"
+    return parts, ""

@@ -1,0 +1,47 @@
+"""Kueue's groups of plain pods. Kueue admits; when its gates are gone we place. We write nothing of its."""
+
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
+from tutti.jobs.kube.objects import Pod
+
+NAME = "kueue"
+GROUP = ""
+KINDS: set[str] = set()
+PREFIX = "kueue.x-k8s.io/"
+LABEL, TOTAL = f"{PREFIX}pod-group-name", f"{PREFIX}pod-group-total-count"
+MAX_TIME = f"{PREFIX}max-exec-time-seconds"
+INDEX = f"{PREFIX}pod-group-pod-index"
+
+
+def of_pod(pod: Pod) -> Member | None:
+    """By label."""
+    labels = pod.metadata.labels or {}
+    name, index = labels.get(LABEL), labels.get(INDEX, "")
+    return (
+        Member(NAME, name, labels.get(f"{PREFIX}role-hash", ""), int(index) if index.isdigit() else -1)
+        if name
+        else None
+    )
+
+
+def from_pod(pod: Pod, name: str) -> Declared | None:
+    """The count and the topology, from annotations that every pod of the group carries."""
+    annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
+    if TOTAL not in annotations:
+        return None
+    reading = Reading()
+    size = reading.count(annotations.get(f"{PREFIX}podset-slice-size"), "annotation podset-slice-size")
+    level = annotations.get(f"{PREFIX}podset-slice-required-topology", "")
+    total = reading.count(annotations[TOTAL], f"annotation {TOTAL}", 1, 1)
+    limit = reading.count(labels.get(MAX_TIME), f"label {MAX_TIME}")
+    return Declared(
+        NAME,
+        pod.metadata.namespace,
+        name,
+        min=total,
+        total=total,
+        within=annotations.get(f"{PREFIX}podset-required-topology", ""),
+        near=annotations.get(f"{PREFIX}podset-preferred-topology", ""),
+        parts={"": Part(segment=Segmented(level, size))} if size and level else {},
+        time=reading.time(annotations.get(TIME), f"annotation {TIME}") or limit * 1_000_000,
+        problems=tuple(reading.problems),
+    )

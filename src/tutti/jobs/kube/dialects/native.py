@@ -1,0 +1,104 @@
+"""Kubernetes' own groups, in three generations: Workload (1.35), PodGroup (1.36), PodGroup and trees of them (1.37)."""
+
+from typing import Any
+
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
+from tutti.jobs.kube.objects import Pod, Thing
+
+NAME = "native"
+KINDS = {"PodGroup", "Workload", "CompositePodGroup"}
+GROUP = "scheduling.k8s.io"
+
+
+def of_pod(pod: Pod) -> Member | None:
+    """By field: schedulingGroup, or in 1.35 workloadRef."""
+    if pod.spec.scheduling_group is not None and pod.spec.scheduling_group.pod_group_name:
+        return Member(NAME, pod.spec.scheduling_group.pod_group_name, rank=completion_index(pod))
+    ref = pod.spec.workload_ref
+    if ref is not None and ref.name:
+        names = [ref.name, ref.pod_group, ref.pod_group_replica_key]
+        return Member(NAME, "/".join(name for name in names if name), rank=completion_index(pod))
+    return None
+
+
+def completion_index(pod: Pod) -> int:
+    """The rank that Indexed Jobs and stateful sets write on their pods."""
+    labels = {**(pod.metadata.annotations or {}), **(pod.metadata.labels or {})}
+    for key in ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"):
+        if labels.get(key, "").isdigit():
+            return int(labels[key])
+    return -1
+
+
+def declared(thing: Thing) -> list[Declared]:
+    """One group per PodGroup; several per Workload of the first generation."""
+    if thing.kind == "Workload":
+        return _first_generation(thing) if thing.api_version.endswith("v1alpha1") else []
+    return [_group(thing, thing.metadata.name, thing.spec or {}, "schedulingPolicy")]
+
+
+def _first_generation(thing: Thing) -> list[Declared]:
+    groups = (thing.spec or {}).get("podGroups") or []
+    return [_group(thing, f"{thing.metadata.name}/{group.get('name', '')}", group, "policy") for group in groups]
+
+
+def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> Declared:
+    reading = Reading()
+    policy = reading.mapping(spec.get(policy_key), policy_key)
+    gang = policy.get("gang")
+    count = gang.get("minCount", gang.get("minGroupCount")) if isinstance(gang, dict) else None
+    mode = spec.get("disruptionMode")
+    return Declared(
+        NAME,
+        thing.metadata.namespace,
+        name,
+        uid=thing.metadata.uid,
+        min=reading.count(count, f"{policy_key}.gang.minCount", 1, 1) if gang is not None else 0,
+        within=_topology(spec, reading),
+        priority=spec.get("priority") if isinstance(spec.get("priority"), int) else None,
+        priority_class=str(spec.get("priorityClassName") or ""),
+        may_preempt=spec.get("preemptionPolicy") != "Never",
+        whole=mode == "PodGroup" or (isinstance(mode, dict) and "all" in mode),
+        loose=gang is None,
+        time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
+        parent=str(spec.get("parentCompositePodGroupName") or ""),
+        problems=tuple(reading.problems),
+        unsupported="spec.resourceClaims" if spec.get("resourceClaims") else "",
+        created=thing.metadata.creation_timestamp or "",
+        scheduled=_was_scheduled(thing),
+    )
+
+
+def _was_scheduled(thing: Thing) -> bool:
+    conditions = (thing.status or {}).get("conditions") or []
+    said = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
+    return any(c.get("type") in said and c.get("status") == "True" for c in conditions if isinstance(c, dict))
+
+
+def _topology(spec: dict[str, Any], reading: Reading) -> str:
+    constraints = reading.mapping(spec.get("schedulingConstraints"), "schedulingConstraints")
+    topology = constraints.get("topology")
+    first = topology[0] if isinstance(topology, list) and topology else {}
+    return str(first.get("key") or "") if isinstance(first, dict) else ""
+
+
+def merged(root: Declared, children: list[Declared]) -> Declared:
+    """A tree of groups as one gang: every group below is a part of it, with its own minimum and domain."""
+    parts = {child.name: Part(child.min, child.within) for child in children}
+    needed = root.min or len(children)
+    unsupported = next((child.unsupported for child in children if child.unsupported), root.unsupported)
+    if needed < len(children):
+        unsupported = unsupported or f"schedulingPolicy.gang.minGroupCount {needed} of {len(children)} groups"
+    if any(child.loose for child in children):
+        unsupported = unsupported or "schedulingPolicy.basic inside a CompositePodGroup"
+    changes = {
+        "min": sum(child.min for child in children),
+        "parts": parts,
+        "loose": False,
+        "unsupported": unsupported,
+        "problems": tuple(problem for declared in (root, *children) for problem in declared.problems),
+        "priority": root.priority
+        if root.priority is not None
+        else max((c.priority or 0 for c in children), default=None),
+    }
+    return Declared(**({name: getattr(root, name) for name in Declared.__struct_fields__} | changes))

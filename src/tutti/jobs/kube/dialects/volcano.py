@@ -1,0 +1,101 @@
+"""Volcano, and kube-batch before it: a PodGroup with tasks, sub-groups, a queue and network tiers."""
+
+from typing import Any
+
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
+from tutti.jobs.kube.objects import Pod, Thing
+
+from .native import completion_index
+
+NAME = "volcano"
+GROUPS = ("scheduling.volcano.sh", "scheduling.incubator.k8s.io", "scheduling.sigs.dev")
+GROUP = GROUPS[0]
+KINDS = {"PodGroup"}
+ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+TASK, INDEX = "volcano.sh/task-spec", "volcano.sh/task-index"
+MIN_MEMBER, QUEUE = "scheduling.volcano.sh/group-min-member", "scheduling.volcano.sh/queue-name"
+
+
+def of_pod(pod: Pod) -> Member | None:
+    """By annotation; the task says which part it is."""
+    annotations = pod.metadata.annotations or {}
+    name = next((annotations[key] for key in ANNOTATIONS if annotations.get(key)), None)
+    if name is None:
+        return None
+    both = {**(pod.metadata.labels or {}), **annotations}
+    index = both.get(INDEX, "")
+    return Member(NAME, name, both.get(TASK, ""), int(index) if index.isdigit() else completion_index(pod))
+
+
+def declared(thing: Thing) -> list[Declared]:
+    """A PodGroup of Volcano or of kube-batch."""
+    spec, reading = thing.spec or {}, Reading()
+    annotations = thing.metadata.annotations or {}
+    least = reading.count(spec.get("minMember"), "spec.minMember", 0)
+    within, near = _topology(spec.get("networkTopology"), reading)
+    if least == 0 and "minMember" in spec and int(spec.get("minMember") or 0) == 0:
+        least = 1
+    return [
+        Declared(
+            NAME,
+            thing.metadata.namespace,
+            thing.metadata.name,
+            uid=thing.metadata.uid,
+            min=least,
+            parts=_parts(spec, reading),
+            within=within,
+            near=near,
+            queue=str(spec.get("queue") or ""),
+            priority_class=str(spec.get("priorityClassName") or ""),
+            preemptible=annotations.get("volcano.sh/preemptable", "true") != "false",
+            min_ask={str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()},
+            time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
+            problems=tuple(reading.problems),
+            created=thing.metadata.creation_timestamp or "",
+        )
+    ]
+
+
+def from_pod(pod: Pod, name: str) -> Declared | None:
+    """Annotations that Volcano's own controller would turn into a PodGroup."""
+    annotations = pod.metadata.annotations or {}
+    if MIN_MEMBER not in annotations:
+        return None
+    reading = Reading()
+    return Declared(
+        NAME,
+        pod.metadata.namespace,
+        name,
+        min=reading.count(annotations[MIN_MEMBER], f"annotation {MIN_MEMBER}", 1, 1),
+        queue=annotations.get(QUEUE, ""),
+        problems=tuple(reading.problems),
+    )
+
+
+def _topology(written: Any, reading: Reading) -> tuple[str, str]:
+    """Required and preferred tier: hard is required, soft is preferred."""
+    topology = reading.mapping(written, "networkTopology")
+    if not topology:
+        return "", ""
+    tier = topology.get("highestTierName") or topology.get("highestTierAllowed")
+    mode = str(topology.get("mode") or "hard")
+    if mode not in ("hard", "soft"):
+        reading.problems.append(f"networkTopology.mode is {mode!r}; write hard or soft")
+    level = f"tier:{tier}" if tier is not None else ""
+    return (level, "") if mode == "hard" else ("", level or "tier:1")
+
+
+def _parts(spec: dict[str, Any], reading: Reading) -> dict[str, Part]:
+    tasks = reading.mapping(spec.get("minTaskMember"), "spec.minTaskMember")
+    parts = {str(name): Part(reading.count(n, f"minTaskMember.{name}", 0)) for name, n in tasks.items()}
+    policies = spec.get("subGroupPolicy") or []
+    if len(policies) == 1 and isinstance(policies[0], dict):
+        policy = policies[0]
+        size = reading.count(policy.get("subGroupSize"), "subGroupPolicy.subGroupSize", 1, 1)
+        within, _ = _topology(policy.get("networkTopology"), reading)
+        least = reading.count(policy.get("minSubGroups"), "subGroupPolicy.minSubGroups", 0) * size
+        if within:
+            parts[""] = Part(least, segment=Segmented(within, size))
+    elif policies:
+        reading.problems.append("spec.subGroupPolicy has several entries; one is supported")
+    return parts

@@ -1,0 +1,257 @@
+"""A declaration and the pods that are there, as one gang of the engine."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tutti.engine.model import (
+    MINUTE,
+    NEVER,
+    Arrange,
+    Cap,
+    Coupling,
+    Data,
+    Estimate,
+    Gang,
+    Near,
+    OnLoss,
+    Resizing,
+    Role,
+    Segment,
+    Shape,
+    SizeRule,
+    Source,
+)
+
+from .declared import Declared, Part
+from .quantity import BadQuantity, amount
+from .wants import HOSTNAME, Wants
+
+NODE = "node"
+STALE = 10 * MINUTE
+
+
+class Kin(NamedTuple):
+    """Pods of a gang that are alike: which part, what they want, what they leave for others to see."""
+
+    part: str
+    wants: Wants
+    marks: tuple[str, ...]
+
+
+class Ground(Data, frozen=True):
+    """What a translation has to know of the cluster."""
+
+    levels: dict[str, str] = {}
+    """Names that dialects give to levels of the topology, and ours."""
+    domains: dict[str, int] = {}
+    """How many domains each level has."""
+    priorities: dict[str, int] = {}
+    default_priority: int = 0
+    queues: frozenset[str] = frozenset()
+    repelled: dict[str, tuple[tuple[str, str], ...]] = {}
+    """Marks of pods, and the marks of those that keep away from them: (mark, level key)."""
+
+
+class Translated(NamedTuple):
+    """The gang, and which pods its roles stand for, role by role."""
+
+    gang: Gang
+    kin: tuple[Kin, ...]
+    awaiting: int
+    problems: tuple[str, ...]
+
+
+class Facts(NamedTuple):
+    """What only the caller knows."""
+
+    submitted: int = 0
+    user: str = ""
+    priority: int | None = None
+    time: int = 0
+    tolerate: Mapping[str, tuple[str, ...]] = {}
+    """Taints of this cluster that pods of each kind put up with."""
+    problems: tuple[str, ...] = ()
+    owned: bool = True
+    """A controller makes new pods for those that are gone."""
+
+
+def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
+    """The gang that the declaration and the pods make together; `present` counts pods by kin, in order of rank."""
+    counted = _sizes(declared, present)
+    roles = tuple(_role(declared, kin, low, want, ground, facts) for kin, low, want in counted)
+    names = _names([kin.part for kin, _, _ in counted])
+    roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
+    unsupported = declared.unsupported or next(
+        (kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), ""
+    )
+    there = sum(min(present.get(kin, 0), low) for kin, low, _ in counted)
+    problems = (*declared.problems, *facts.problems)
+    gang = Gang(
+        declared.key,
+        roles,
+        queue=_queue(declared, ground),
+        user=facts.user or declared.namespace,
+        priority=_priority(declared, facts, ground),
+        submitted=facts.submitted,
+        estimate=_estimate(declared.time or facts.time),
+        within=_level(declared.within, ground),
+        near=_level(declared.near, ground),
+        preemptible=declared.preemptible,
+        resizing=Resizing.LIVE if _is_elastic(declared, roles) else Resizing.NONE,
+        on_loss=OnLoss.REPAIR,
+        hold_up_to=NEVER if declared.never_stale or not facts.owned else max(declared.hold_up_to, 0) or STALE,
+        restart_limit=1_000_000,
+        unsupported=unsupported,
+    )
+    least = sum(low for _, low, _ in counted)
+    awaiting = 0 if declared.loose else max(least, declared.min) - there
+    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems)
+
+
+def _is_elastic(declared: Declared, roles: Iterable[Role]) -> bool:
+    return not declared.whole and any(max(role.want, role.max) > role.min for role in roles)
+
+
+def _sizes(declared: Declared, present: Mapping[Kin, int]) -> list[tuple[Kin, int, int]]:
+    """How many members of each kin must, and may, start: minimums of parts first, the rest in order of rank."""
+    sizes = dict.fromkeys(present, 0)
+    if declared.loose:
+        return [(kin, 0, count) for kin, count in present.items()]
+    for name, part in declared.parts.items():
+        _allot(sizes, {kin: n for kin, n in present.items() if kin.part == name}, part.min)
+    left = max(declared.min - sum(sizes.values()), 0)
+    room = {kin: count - sizes[kin] for kin, count in present.items()}
+    _allot(sizes, room, left)
+    return [(kin, low, max(low, present[kin])) for kin, low in sizes.items()]
+
+
+def _allot(sizes: dict[Kin, int], room: Mapping[Kin, int], wanted: int) -> None:
+    """Give out a minimum over pods that are there; what is missing is expected of the last kind."""
+    for kin, count in room.items():
+        given = min(wanted, max(count, 0))
+        sizes[kin] += given
+        wanted -= given
+    if wanted and room:
+        sizes[list(room)[-1]] += wanted
+
+
+def _names(parts: list[str]) -> list[str]:
+    """A name for each role: the part's, numbered where pods of one part are not alike."""
+    seen: dict[str, int] = {}
+    names = []
+    for part in parts:
+        base = part or "member"
+        seen[base] = seen.get(base, 0) + 1
+        names.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+    return names
+
+
+def _role(declared: Declared, kin: Kin, low: int, want: int, ground: Ground, facts: Facts) -> Role:
+    part = declared.parts.get(kin.part, Part()) if kin.part in declared.parts else declared.parts.get("", Part())
+    wants = kin.wants
+    within = _level(part.within, ground)
+    needs: list[Near] = []
+    for beside in wants.near:
+        level = _key(beside.key, ground)
+        if beside.company.mark in kin.marks:
+            within = within or level
+        else:
+            needs.append(Near(beside.company.mark, level))
+    segment = Segment(_level(part.segment.level, ground), part.segment.members) if part.segment else None
+    loose = declared.loose or low == 0
+    levels = [_level(declared.within, ground), within, segment.level if segment else ""]
+    levels += [near.level for near in needs] + [_key(rule.key, ground) for rule in wants.spread]
+    return Role(
+        min=0 if loose else low,
+        want=want,
+        max=want,
+        shapes=_shapes(wants, facts, levels),
+        coupling=Coupling.LOOSE if loose else Coupling.GANG,
+        rule=SizeRule(),
+        within=within,
+        near=_level(part.near, ground),
+        segment=None if loose else segment,
+        caps=_caps(wants, kin.marks, max(low, want), ground),
+        arrange=Arrange.SPREAD if wants.spread else Arrange.PACK,
+        marks=(*kin.marks, *wants.ports, *(f"apart {b.company.mark} {b.key}" for b in wants.apart)),
+        repels=_repels(kin, ground),
+        needs=tuple(needs),
+    )
+
+
+def _shapes(wants: Wants, facts: Facts, levels: Iterable[str]) -> tuple[Shape, ...]:
+    tolerate = tuple(facts.tolerate.get(wants.key, ()))
+    tags = ((wants.nodes.tag,),) if wants.nodes else ()
+    avoid = tuple(dict.fromkeys(lacking(level) for level in levels if level and level != NODE))
+    plain = Shape(wants.ask, tags, avoid, tolerate)
+    if wants.liked is None:
+        return (plain,)
+    return (Shape(wants.ask, (*tags, (wants.liked.tag,)), avoid, tolerate), plain)
+
+
+def lacking(level: str) -> str:
+    """The tag of nodes that stand in no domain of a level, and so are no place for who asks for one."""
+    return f"lacks {level}"
+
+
+def _repels(kin: Kin, ground: Ground) -> tuple[Near, ...]:
+    """Ports that collide, pods it keeps away from, and pods that keep away from it."""
+    wants = kin.wants
+    found = [Near(port) for port in wants.ports]
+    found += [Near(b.company.mark, _key(b.key, ground)) for b in wants.apart]
+    for mark in kin.marks:
+        found += [Near(other, _key(key, ground)) for other, key in ground.repelled.get(mark, ())]
+    return tuple(dict.fromkeys(found))
+
+
+def _caps(wants: Wants, marks: tuple[str, ...], members: int, ground: Ground) -> tuple[Cap, ...]:
+    """A spread over pods of the role itself is an upper bound for each domain."""
+    caps = []
+    for rule in wants.spread:
+        level = _key(rule.key, ground)
+        domains = max(ground.domains.get(level, 1), 1)
+        if rule.company.mark in marks:
+            caps.append(Cap(level, max(-(-members // domains), 1) + (rule.max_skew - 1) // 2))
+    return tuple(caps)
+
+
+def _level(name: str, ground: Ground) -> str:
+    return ground.levels.get(name, name)
+
+
+def _key(key: str, ground: Ground) -> str:
+    """The level a label of nodes stands for."""
+    return NODE if key == HOSTNAME else ground.levels.get(key, key)
+
+
+def _queue(declared: Declared, ground: Ground) -> str:
+    if declared.queue:
+        return declared.queue
+    return declared.namespace if declared.namespace in ground.queues else "default"
+
+
+def _priority(declared: Declared, facts: Facts, ground: Ground) -> int:
+    if declared.priority is not None:
+        return declared.priority
+    if declared.priority_class:
+        return ground.priorities.get(declared.priority_class, 0)
+    return facts.priority if facts.priority is not None else ground.default_priority
+
+
+def _estimate(time: int) -> Estimate:
+    return Estimate(limit=time, source=Source.DECLARED) if time else Estimate()
+
+
+def expected(declared: Declared) -> Kin | None:
+    """What the members will be like while there are none, from what the group asks for in sum."""
+    if not declared.min_ask or declared.min < 1:
+        return None
+    try:
+        total = {name: amount(name, value) for name, value in declared.min_ask.items()}
+    except BadQuantity:
+        return None
+    each = {name: -(-value // declared.min) for name, value in total.items() if value > 0} | {"pods": 1}
+    wants = Wants(f"expected {sorted(each.items())}", each, None, None, (), (), (), (), (), (), "")
+    return Kin("", wants, ())

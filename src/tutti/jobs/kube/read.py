@@ -1,0 +1,87 @@
+"""Which dialect is it? Pods and groups of every kind, read into the one model, with a fixed order of precedence."""
+
+from typing import Protocol
+
+from tutti.engine.model import SECOND
+
+from .declared import TIME, Declared, Member, Reading
+from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
+from .objects import Pod, Thing
+
+PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
+"""A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
+BY_GROUP = {
+    native.GROUP: native,
+    coscheduling.GROUP: coscheduling,
+    koordinator.GROUP: koordinator,
+    kai.GROUP: kai,
+    **dict.fromkeys(volcano.GROUPS, volcano),
+}
+OURS = "pod"
+"""The dialect of a pod that declares nothing: it is a gang of one."""
+GATES_OF_OTHERS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "autoscaling.x-k8s.io/")
+
+
+class FromPod(Protocol):
+    """A dialect whose groups need no object."""
+
+    def __call__(self, pod: Pod, name: str) -> Declared | None:
+        """What the pod itself declares for its group."""
+
+
+FROM_POD: dict[str, FromPod] = {
+    module.NAME: module.from_pod for module in (coscheduling, koordinator, volcano, yunikorn, kueue)
+}
+
+
+def member(pod: Pod) -> tuple[Member, tuple[str, ...]]:
+    """Which gang a pod belongs to, and the other dialects it speaks as well."""
+    found = [said for module in PRECEDENCE if (said := module.of_pod(pod)) is not None]
+    if not found:
+        return Member(OURS, pod.metadata.name), ()
+    others = tuple(said.dialect for said in found[1:] if said.dialect != kueue.NAME and not _same(found[0], said))
+    return found[0], others
+
+
+def _same(one: Member, other: Member) -> bool:
+    """Koordinator reads coscheduling's old labels, so that those are no contradiction."""
+    return one.group == other.group and {one.dialect, other.dialect} == {coscheduling.NAME, koordinator.NAME}
+
+
+def declared(thing: Thing) -> list[Declared]:
+    """What a group object declares; nothing for kinds and API groups that are not known."""
+    group, _, _ = thing.api_version.partition("/")
+    module = BY_GROUP.get(group)
+    if module is None or thing.kind not in module.KINDS:
+        return []
+    return list(module.declared(thing))
+
+
+def from_pod(pod: Pod, said: Member) -> Declared | None:
+    """What a pod declares for its group by itself, where its dialect allows that."""
+    if said.dialect == OURS:
+        return alone(pod)
+    reader = FROM_POD.get(said.dialect)
+    return reader(pod, said.group) if reader is not None else None
+
+
+def alone(pod: Pod) -> Declared:
+    """A pod without a group: a gang of one."""
+    return Declared(OURS, pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid, min=1, total=1)
+
+
+def is_gated(pod: Pod) -> bool:
+    """Somebody (Kueue, an autoscaler, ourselves) does not want the pod to be placed yet."""
+    return bool(pod.spec.scheduling_gates)
+
+
+def run_time(pod: Pod) -> tuple[int, tuple[str, ...]]:
+    """How long the pod says it runs, in microseconds (0 where it does not), and what is wrong with how it says it."""
+    reading = Reading()
+    written = (pod.metadata.annotations or {}).get(TIME)
+    if written is not None:
+        return reading.time(written, f"annotation {TIME}"), tuple(reading.problems)
+    if pod.spec.active_deadline_seconds:
+        return pod.spec.active_deadline_seconds * SECOND, ()
+    limit = (pod.metadata.labels or {}).get(kueue.MAX_TIME)
+    return reading.count(limit, f"label {kueue.MAX_TIME}") * SECOND, tuple(reading.problems)

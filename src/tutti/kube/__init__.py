@@ -1,0 +1,1 @@
+"""The scheduler for a real Kubernetes cluster."""

@@ -1,0 +1,87 @@
+"""What an administrator may set: a TOML file (or the ConfigMap `tutti`), and the queues in it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.engine.model import Data, Queue
+from tutti.engine.policy import Growth, Policy, Reclaim
+from tutti.engine.read_policy import read_policy
+from tutti.errors import Misused
+from tutti.jobs.kube.resources import read as amounts
+
+DEFAULT = Policy(name="kube", reclaim=Reclaim(min_run=0), grow=Growth(cool_down=0))
+"""Balanced; but a preemptor does not wait until its victim has run for a while, and surplus is bound at once."""
+
+
+class Config(Data, frozen=True):
+    """The settings of `tutti kube run`."""
+
+    scheduler_name: str = "tutti"
+    namespace: str = "tutti-system"
+    levels: tuple[str, ...] = ()
+    """Labels of nodes that are levels of the topology, beside those that pods and groups name."""
+    policy: Policy = DEFAULT
+    queues: tuple[Queue, ...] = ()
+    start_within: int = 120
+    """Seconds a gang has from its first bind until it is whole; then it is finished or undone."""
+    up_within: int = 1800
+    """Seconds a bound gang has until all its members run."""
+    resync: int = 600
+    """Seconds between two comparisons of everything that is known with the engine's books."""
+    connections: int = 24
+
+
+def read(path: str | None) -> Config:
+    """The file named, or the defaults."""
+    if path is None:
+        return Config()
+    try:
+        return parse(Path(path).read_text(), path)
+    except OSError as problem:
+        raise Misused(f"cannot read {path!r}: {problem.strerror}") from None
+
+
+def parse(text: str, source: str) -> Config:
+    """Settings from TOML; what is wrong is said with its place."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise Misused(f"not TOML: {problem}", where=source) from None
+    policy = _policy(data.pop("policy", None), source)
+    queues = _queues(data.pop("queues", {}), source)
+    try:
+        settings = msgspec.convert(data, Config)
+    except msgspec.ValidationError as problem:
+        known = ", ".join(name for name in Config.__struct_fields__)
+        raise Misused(str(problem), where=source, hint=f"one of {known}") from None
+    return msgspec.structs.replace(settings, policy=policy, queues=queues)
+
+
+def _policy(written: Any, source: str) -> Policy:
+    if written is None:
+        return DEFAULT
+    if not isinstance(written, str):
+        raise Misused("policy is not a text", where=source, hint="a preset's name, or the text of a policy file")
+    return read_policy(written if "=" in written else f'preset = "{written}"', source)
+
+
+def _queues(written: Any, source: str) -> tuple[Queue, ...]:
+    if not isinstance(written, dict):
+        raise Misused("queues is not a table", where=source, hint="[queues.research]")
+    return tuple(queue(name, entry, source) for name, entry in written.items())
+
+
+def queue(name: str, entry: dict[str, Any], source: str) -> Queue:
+    """One queue: amounts are written as Kubernetes writes them."""
+    try:
+        said = dict(entry)
+        for field in ("guarantee", "limit", "user_limit"):
+            if field in said:
+                said[field] = amounts(said[field])
+        return msgspec.convert({"name": name, **said}, Queue)
+    except (msgspec.ValidationError, ValueError, TypeError, AttributeError) as problem:
+        known = ", ".join(field for field in Queue.__struct_fields__ if field != "name")
+        raise Misused(f"queue {name!r}: {problem}", where=source, hint=f"fields: {known}") from None

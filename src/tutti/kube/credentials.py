@@ -1,0 +1,157 @@
+"""Where the cluster is and who we are: a kubeconfig, or the files every pod is given."""
+
+import base64
+import os
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from tutti.errors import Misused, NotFound, TuttiError
+
+from .http import Target
+
+POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+REREAD = 60.0
+"""Tokens of pods are renewed in their file; it is read again this often, in seconds, and after a 401."""
+
+
+class Credentials:
+    """A server and a way to prove who is asking."""
+
+    def __init__(self, target: Target, token: Callable[[], str], namespace: str = "default", name: str = "") -> None:
+        self.target = target
+        self.namespace = namespace
+        self.name = name
+        self._token = token
+        self._kept = ""
+        self._until = 0.0
+
+    def headers(self) -> str:
+        """The line that goes with each request."""
+        if time.monotonic() >= self._until:
+            self._kept = self._token()
+            self._until = time.monotonic() + REREAD
+        return f"Authorization: Bearer {self._kept}\r\n" if self._kept else ""
+
+    def expire(self) -> None:
+        """The server did not take the token: get a fresh one next time."""
+        self._until = 0.0
+
+
+def find(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
+    """The file named, else $KUBECONFIG, else what a pod is given, else ~/.kube/config."""
+    named = kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
+    if named:
+        return from_file(Path(named).expanduser(), context)
+    if "KUBERNETES_SERVICE_HOST" in os.environ and (POD / "token").exists():
+        return from_pod()
+    usual = Path.home() / ".kube" / "config"
+    if usual.exists():
+        return from_file(usual, context)
+    raise NotFound("no cluster is known here.", hint="--kubeconfig FILE, or set KUBECONFIG")
+
+
+def from_pod(folder: Path = POD) -> Credentials:
+    """What the kubelet mounts into every pod."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
+    tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    namespace = (folder / "namespace").read_text().strip() if (folder / "namespace").exists() else "default"
+    return Credentials(Target(host, port, tls), lambda: (folder / "token").read_text().strip(), namespace)
+
+
+def from_file(path: Path, context: str | None = None) -> Credentials:
+    """One context of a kubeconfig."""
+    config = read(path)
+    chosen = context or str(config.get("current-context") or "")
+    entry = named(config, "contexts", "context", chosen, path)
+    cluster = named(config, "clusters", "cluster", str(entry.get("cluster", "")), path)
+    user = named(config, "users", "user", str(entry.get("user", "")), path)
+    server = urlsplit(str(cluster.get("server", "")))
+    if not server.hostname:
+        raise Misused(f"context {chosen!r} names no server", where=str(path))
+    tls = context_of(cluster, user, path.parent) if server.scheme == "https" else None
+    port = server.port or (443 if tls else 80)
+    target = Target(server.hostname, port, tls, server.path.rstrip("/"))
+    return Credentials(target, token_of(user, path.parent), str(entry.get("namespace") or "default"), chosen)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The file as it is."""
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        config = yaml.load(path.read_bytes(), loader)  # noqa: S506 - a safe loader
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {str(path)!r}.") from None
+    except (OSError, yaml.YAMLError) as problem:
+        raise Misused(f"cannot read {str(path)!r}: {problem}") from None
+    if not isinstance(config, dict):
+        raise Misused(f"{str(path)!r} is not a kubeconfig")
+    return config
+
+
+def named(config: dict[str, Any], many: str, one: str, name: str, path: Path) -> dict[str, Any]:
+    """The entry of a list that has this name."""
+    for entry in config.get(many) or []:
+        if entry.get("name") == name:
+            return dict(entry.get(one) or {})
+    known = ", ".join(str(entry.get("name")) for entry in config.get(many) or []) or "none"
+    raise Misused(f"no {one} is called {name!r}; known: {known}", where=str(path))
+
+
+def context_of(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext:
+    """Whom to trust, and the client's certificate where there is one."""
+    ca = content(cluster, "certificate-authority", folder)
+    tls = ssl.create_default_context(cadata=ca.decode() if ca else None)
+    if cluster.get("insecure-skip-tls-verify"):
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    certificate, key = content(user, "client-certificate", folder), content(user, "client-key", folder)
+    if certificate and key:
+        with tempfile.TemporaryDirectory() as place:
+            cert_file, key_file = Path(place) / "cert", Path(place) / "key"
+            cert_file.write_bytes(certificate)
+            key_file.touch(mode=0o600)
+            key_file.write_bytes(key)
+            tls.load_cert_chain(cert_file, key_file)
+    return tls
+
+
+def content(entry: dict[str, Any], key: str, folder: Path) -> bytes:
+    """A value given in place (-data) or as a file."""
+    if data := entry.get(f"{key}-data"):
+        return base64.b64decode(data)
+    return (folder / str(entry[key])).read_bytes() if entry.get(key) else b""
+
+
+def token_of(user: dict[str, Any], folder: Path) -> Callable[[], str]:
+    """A function that gives the present token."""
+    if user.get("token"):
+        return lambda: str(user["token"])
+    if user.get("tokenFile"):
+        return lambda: (folder / str(user["tokenFile"])).read_text().strip()
+    if user.get("exec"):
+        return lambda: from_plugin(dict(user["exec"]))
+    return lambda: ""
+
+
+def from_plugin(plugin: dict[str, Any]) -> str:
+    """The token an exec plug-in prints."""
+    extra = {str(pair["name"]): str(pair["value"]) for pair in plugin.get("env") or []}
+    version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
+    ask = msgspec.json.encode({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}})
+    command = [str(plugin.get("command")), *map(str, plugin.get("args") or [])]
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own plug-in, named in their kubeconfig
+            command, env=os.environ | extra | {"KUBERNETES_EXEC_INFO": ask.decode()}, capture_output=True, check=True
+        )
+        return str(msgspec.json.decode(done.stdout)["status"]["token"])
+    except (OSError, subprocess.CalledProcessError, msgspec.DecodeError, KeyError, TypeError) as problem:
+        raise TuttiError(f"the credential plug-in {command[0]!r} failed: {problem}") from None

@@ -1,0 +1,292 @@
+"""One gang as the cluster shows it: its pods, the seats it was given, and which pod sits where."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tutti.engine.model import Gang, Seats
+from tutti.jobs.kube.declared import Declared
+from tutti.jobs.kube.gang import Kin
+from tutti.jobs.kube.objects import PodSpec
+from tutti.jobs.kube.wants import Wants
+
+OVER = frozenset({"Succeeded", "Failed"})
+Where = list[tuple[str, int]]
+"""Nodes in rank order, and how many members each holds."""
+
+
+class Seen:
+    """A pod, as much of it as is kept."""
+
+    __slots__ = (
+        "charged",
+        "controller",
+        "created",
+        "deleting",
+        "gang",
+        "gated",
+        "labels",
+        "marks",
+        "name",
+        "namespace",
+        "node",
+        "nominated",
+        "ours",
+        "part",
+        "phase",
+        "priority",
+        "rank",
+        "reason",
+        "spec",
+        "spoken",
+        "time",
+        "told",
+        "uid",
+        "wants",
+    )
+
+    def __init__(self, uid: str, namespace: str, name: str, wants: Wants) -> None:
+        self.uid = uid
+        self.namespace = namespace
+        self.name = name
+        self.wants = wants
+        self.spec: PodSpec | None = None
+        """Kept only of pods with volumes, whose wants change when a volume is bound."""
+        self.gang = ""
+        self.part = ""
+        self.rank = -1
+        self.node = ""
+        self.nominated = ""
+        self.phase = ""
+        self.reason = ""
+        self.gated = False
+        self.deleting = False
+        self.ours = False
+        self.controller = ""
+        """Uid of the controller that would make another one."""
+        self.labels: dict[str, str] = {}
+        self.marks: tuple[str, ...] = ()
+        self.charged = ""
+        """The node it is charged to as a stranger."""
+        self.priority: int | None = None
+        self.time = 0
+        self.created = 0
+        self.told = ""
+        """What its condition says at present."""
+        self.spoken: tuple[str, ...] = ()
+        """Other dialects it speaks as well."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it needs no room any more."""
+        return self.phase in OVER
+
+    @property
+    def can_be_placed(self) -> bool:
+        """Whether it waits for a node."""
+        return not (self.node or self.gated or self.deleting or self.is_over)
+
+    def order(self) -> tuple[int, str, str]:
+        """By rank, then by name; shorter numbers first."""
+        return (self.rank if self.rank >= 0 else 1 << 40, f"{len(self.name):04}", self.name)
+
+
+class Seat:
+    """Where a pod was put."""
+
+    __slots__ = ("bound", "leaving", "node", "role", "tries")
+
+    def __init__(self, role: int, node: str, bound: bool = False) -> None:
+        self.role = role
+        self.node = node
+        self.bound = bound
+        self.leaving = False
+        """It is being evicted."""
+        self.tries = 0
+
+
+class Fill(NamedTuple):
+    """A pod to bind."""
+
+    pod: Seen
+    node: str
+
+
+class GangSeen:
+    """A gang: what was declared, which pods there are, and who sits where."""
+
+    __slots__ = (
+        "asked",
+        "awaiting",
+        "declared",
+        "desired",
+        "failed_start",
+        "gang",
+        "is_entered",
+        "is_placed",
+        "key",
+        "kin",
+        "leaving",
+        "lost",
+        "pods",
+        "problems",
+        "room_for",
+        "seats",
+        "shapes",
+        "since",
+        "succeeded",
+        "told",
+        "up",
+    )
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.declared: Declared | None = None
+        self.pods: dict[str, Seen] = {}
+        self.gang: Gang | None = None
+        """As it was last told to the engine."""
+        self.kin: tuple[Kin, ...] = ()
+        self.awaiting = 0
+        self.problems: tuple[str, ...] = ()
+        self.is_entered = False
+        self.desired: list[Where] = []
+        """The seats it should have, role by role; empty while it waits."""
+        self.seats: dict[str, Seat] = {}
+        """Pods that have a seat."""
+        self.shapes: tuple[int, ...] = ()
+        """The shape each role was seated with."""
+        self.asked = False
+        """Its seats were changed and the engine awaits an answer."""
+        self.leaving = ""
+        """Why it is being taken off its seats: 'evict' or 'undo'."""
+        self.failed_start = ""
+        self.room_for = ""
+        self.up = False
+        self.lost = 0
+        self.succeeded = 0
+        self.told: dict[str, object] = {}
+        self.since = 0
+        """When its first bind was sent, while it is partly bound."""
+        self.is_placed = False
+        """A placement object of this generation is in the API."""
+
+    @property
+    def live(self) -> Iterable[Seen]:
+        """Pods that are or could be running."""
+        return (pod for pod in self.pods.values() if not pod.is_over)
+
+    @property
+    def is_seated(self) -> bool:
+        """Whether it was given seats."""
+        return bool(self.desired)
+
+    @property
+    def least(self) -> int:
+        """Its minimum, over all roles."""
+        return sum(role.min for role in self.gang.roles) if self.gang else 0
+
+    def present(self) -> dict[Kin, int]:
+        """Live pods that are not gated, by kin, in order of rank."""
+        counted: Counter[Kin] = Counter()
+        first: dict[Kin, tuple[int, str, str]] = {}
+        for pod in self.pods.values():
+            if pod.is_over or pod.gated or (pod.deleting and pod.uid not in self.seats):
+                continue
+            kin = Kin(pod.part, pod.wants, pod.marks)
+            counted[kin] += 1
+            order = pod.order()
+            if kin not in first or order < first[kin]:
+                first[kin] = order
+        return {kin: counted[kin] for kin in sorted(counted, key=lambda kin: first[kin])}
+
+    def role_of(self, pod: Seen) -> int:
+        """The role a pod is a member of, -1 where it is like none."""
+        for at, kin in enumerate(self.kin):
+            if kin.part == pod.part and kin.wants.key == pod.wants.key and kin.marks == pod.marks:
+                return at
+        # Marks change when somebody asks about new labels; they do not make a pod another one.
+        for at, kin in enumerate(self.kin):
+            if kin.part == pod.part and kin.wants.key == pod.wants.key:
+                return at
+        return -1
+
+    def fills(self) -> list[Fill]:
+        """Pods that wait, matched in order of rank to seats that are free. They count as seated from now on."""
+        free = self._free()
+        if not any(free):
+            return []
+        waiting: list[list[Seen]] = [[] for _ in self.desired]
+        for pod in self.pods.values():
+            if pod.can_be_placed and pod.uid not in self.seats:
+                role = self.role_of(pod)
+                if 0 <= role < len(waiting):
+                    waiting[role].append(pod)
+        found: list[Fill] = []
+        for role, pods in enumerate(waiting):
+            for pod, node in zip(sorted(pods, key=Seen.order), free[role], strict=False):
+                self.seats[pod.uid] = Seat(role, node)
+                found.append(Fill(pod, node))
+        return found
+
+    def _free(self) -> list[list[str]]:
+        taken: Counter[tuple[int, str]] = Counter((seat.role, seat.node) for seat in self.seats.values())
+        free: list[list[str]] = []
+        for role, where in enumerate(self.desired):
+            nodes: list[str] = []
+            for node, count in where:
+                used = min(taken[role, node], count)
+                taken[role, node] -= used
+                nodes += [node] * (count - used)
+            free.append(nodes)
+        return free
+
+    def surplus(self) -> list[str]:
+        """Seated pods that are on no desired seat: the highest ranks of each node."""
+        wanted: Counter[tuple[int, str]] = Counter()
+        for role, where in enumerate(self.desired):
+            for node, count in where:
+                wanted[role, node] += count
+        found: list[str] = []
+        for uid in sorted(self.seats, key=lambda uid: self.pods[uid].order() if uid in self.pods else (0, "", "")):
+            seat = self.seats[uid]
+            if wanted[seat.role, seat.node] > 0:
+                wanted[seat.role, seat.node] -= 1
+            else:
+                found.append(uid)
+        return found
+
+    @property
+    def bound(self) -> int:
+        """Members that are bound."""
+        return sum(seat.bound for seat in self.seats.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every seat is filled and bound."""
+        wanted = sum(count for where in self.desired for _, count in where)
+        return wanted == len(self.seats) and all(seat.bound and not seat.leaving for seat in self.seats.values())
+
+    def give_up(self, role: int, node: str) -> None:
+        """A seat is no longer desired."""
+        where = self.desired[role]
+        for at, (name, count) in enumerate(where):
+            if name == node:
+                where[at : at + 1] = [(name, count - 1)] if count > 1 else []
+                return
+
+    def clear(self) -> None:
+        """It has no seats any more."""
+        self.desired, self.seats = [], {}
+        self.asked, self.up, self.leaving, self.is_placed = False, False, "", False
+        self.failed_start, self.room_for = "", ""
+        self.since = 0
+
+    def sit(self, seats: tuple[Seats, ...], names: "list[str]") -> None:
+        """It should have these seats from now on."""
+        self.desired = named(seats, names)
+        self.shapes = tuple(held.shape for held in seats)
+
+
+def named(seats: tuple[Seats, ...], names: list[str]) -> list[Where]:
+    """Seats by the names of their nodes."""
+    return [[(names[node], count) for node, count in zip(s.nodes, s.counts, strict=True)] for s in seats]

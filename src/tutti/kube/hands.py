@@ -1,0 +1,271 @@
+"""What is done to the cluster: placements written, pods bound and evicted; many at a time, in the order asked.
+
+Every write goes through the fence of the lease. A bind names the pod's uid, so that a pod that was replaced meanwhile
+is not bound in its stead.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from tutti.jobs.kube.objects import Pod
+
+from . import placement
+from .api import BUSY, Api, ApiError, Fenced
+from .gangs import Fill, GangSeen, Seen
+from .http import Broken
+from .metrics import Metrics
+from .watch import pause
+
+TRIES = 8
+
+
+class Bind(NamedTuple):
+    """One pod to bind."""
+
+    gang: GangSeen
+    fill: Fill
+
+
+class Spec(msgspec.Struct):
+    """Of a pod: where it is."""
+
+    nodeName: str = ""  # noqa: N815 - as Kubernetes spells it
+
+
+class Hands:
+    """Writers in parallel, over one queue of work."""
+
+    def __init__(
+        self,
+        api: Api,
+        metrics: Metrics,
+        moved: Callable[[GangSeen], None],
+        failed: Callable[[GangSeen, str], None],
+        workers: int = 24,
+    ) -> None:
+        """`moved` hears of every gang of which something became known; `failed` of starts that cannot be finished."""
+        self.api = api
+        self.metrics = metrics
+        self.moved = moved
+        self.failed = failed
+        self.workers = workers
+        self.generation = ""
+        self.start_within = 120
+        self._to_place: deque[tuple[GangSeen, list[Fill]]] = deque()
+        self._to_bind: deque[Bind] = deque()
+        self._others: deque[Callable[[], Awaitable[None]]] = deque()
+        self._work = asyncio.Semaphore(0)
+        self.busy = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being written."""
+        return not (self._to_place or self._to_bind or self._others or self.busy)
+
+    async def run(self) -> None:
+        """Work for ever."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.workers):
+                group.create_task(self._worker())
+
+    # -- what is asked
+
+    def start(self, gang: GangSeen, fills: list[Fill], write_ahead: bool) -> None:
+        """Bind these pods; the placement goes first where there is more than one."""
+        if write_ahead:
+            self._to_place.append((gang, fills))
+            self._work.release()
+        else:
+            self._bind_all(gang, fills)
+
+    def do(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Something else to write, behind the binds."""
+        self._others.append(job)
+        self._work.release()
+
+    def _bind_all(self, gang: GangSeen, fills: list[Fill]) -> None:
+        for fill in fills:
+            self._to_bind.append(Bind(gang, fill))
+            self._work.release()
+
+    # -- who does it
+
+    async def _worker(self) -> None:
+        while True:
+            await self._work.acquire()
+            self.busy += 1
+            try:
+                await self._next()
+            except Fenced:
+                # Somebody else may lead; whoever does finds the placement and goes on from there.
+                pass
+            finally:
+                self.busy -= 1
+
+    async def _next(self) -> None:
+        if self._to_place and len(self._to_bind) < 2 * self.workers:
+            gang, fills = self._to_place.popleft()
+            await self._place(gang, fills)
+        elif self._to_bind:
+            bind = self._to_bind.popleft()
+            await self._bind(bind.gang, bind.fill)
+        elif self._to_place:
+            gang, fills = self._to_place.popleft()
+            await self._place(gang, fills)
+        elif self._others:
+            await self._others.popleft()()
+
+    # -- placements
+
+    async def _place(self, gang: GangSeen, fills: list[Fill]) -> None:
+        if not gang.desired or gang.leaving:
+            return
+        deadline = datetime.now(UTC) + timedelta(seconds=self.start_within)
+        body = placement.placement(gang, self.generation, deadline.isoformat(timespec="seconds"))
+        try:
+            await self._write_placement(body)
+        except (ApiError, Broken) as problem:
+            self.failed(gang, f"the placement could not be written: {problem}")
+            return
+        gang.is_placed = True
+        self._bind_all(gang, fills)
+
+    async def _write_placement(self, body: dict[str, object]) -> None:
+        meta: dict[str, str] = body["metadata"]  # type: ignore[assignment]
+        path = placement.path_of(meta["namespace"])
+        try:
+            await self.api.insist("POST", path, body)
+        except ApiError as no:
+            if no.status != 409:
+                raise
+            spec = {"spec": body["spec"], "metadata": {"ownerReferences": meta["ownerReferences"]}}
+            await self.api.insist("PATCH", f"{path}/{meta['name']}", spec, "application/merge-patch+json")
+
+    async def remove_placement(self, gang: GangSeen) -> None:
+        """Nothing is left of it."""
+        gang.is_placed = False
+        path = placement.path_of(placement.namespace_of(gang.key), placement.name_of(gang.key))
+        try:
+            await self.api.insist("DELETE", path)
+        except ApiError as no:
+            if no.status != 404:
+                raise
+
+    # -- binds
+
+    async def _bind(self, gang: GangSeen, fill: Fill) -> None:
+        pod, node = fill
+        seat = gang.seats.get(pod.uid)
+        if seat is None or seat.node != node or gang.leaving or pod.node:
+            return
+        if not gang.since:
+            gang.since = time.monotonic_ns()
+        for attempt in range(TRIES):
+            try:
+                await self.api.write(
+                    "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding(pod, node)
+                )
+            except ApiError as no:
+                if no.status in BUSY and no.status != 500:
+                    await asyncio.sleep(pause(attempt, no.retry_after))
+                    continue
+                await self._refused(gang, fill, no)
+                return
+            except Broken:
+                # It may have been taken in; a second bind of the same pod is answered by a conflict.
+                await asyncio.sleep(pause(attempt))
+                continue
+            self._bound(gang, fill)
+            return
+        self.failed(gang, f"{pod.name} could not be bound: the API server does not answer")
+
+    def _bound(self, gang: GangSeen, fill: Fill) -> None:
+        self.metrics.add("tutti_kube_binds_total")
+        seat = gang.seats.get(fill.pod.uid)
+        if seat is None:
+            return
+        before = gang.bound
+        seat.bound = True
+        if before < gang.least <= before + 1 and gang.least > 1 and gang.since:
+            self.metrics.observe("tutti_kube_exposure_seconds", (time.monotonic_ns() - gang.since) / 1e9)
+        if gang.is_whole:
+            self.metrics.add("tutti_kube_starts_total")
+            if gang.since:
+                self.metrics.observe("tutti_kube_start_skew_seconds", (time.monotonic_ns() - gang.since) / 1e9)
+            self.moved(gang)
+
+    async def _refused(self, gang: GangSeen, fill: Fill, no: ApiError) -> None:
+        """A conflict may be our own earlier bind; a pod that is gone may be made again; else it cannot be helped."""
+        self.metrics.add("tutti_kube_bind_failures_total", label=str(no.status))
+        if no.status == 409 and await self._where(fill.pod) == fill.node:
+            self._bound(gang, fill)
+            return
+        gang.seats.pop(fill.pod.uid, None)
+        self.moved(gang)
+        if no.status not in (404, 409):
+            self.failed(gang, f"{fill.pod.name} could not be bound: {no}")
+
+    async def _where(self, pod: Seen) -> str:
+        """Where a pod with this uid is now."""
+        try:
+            found = await self.api.get(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", Pod)
+        except (ApiError, Broken):
+            return ""
+        return found.spec.node_name if found.metadata.uid == pod.uid else ""
+
+    # -- evictions
+
+    def evict(self, gang: GangSeen, uids: list[str]) -> None:
+        """Evict pods of a gang; each is asked for again until a disruption budget lets it go."""
+        for uid in uids:
+            seat = gang.seats.get(uid)
+            pod = gang.pods.get(uid)
+            if seat is None or seat.leaving:
+                continue
+            seat.leaving = True
+            if pod is None or (not seat.bound and not pod.node):
+                # It never got there, so that there is nothing to take away.
+                del gang.seats[uid]
+            else:
+                self.do(lambda pod=pod, gang=gang: self._evict(gang, pod, 0))  # type: ignore[misc]
+
+    async def _evict(self, gang: GangSeen, pod: Seen, attempt: int) -> None:
+        if pod.uid not in gang.pods or pod.uid not in gang.seats:
+            return
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        try:
+            await self.api.write("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
+            self.metrics.add("tutti_kube_evictions_total")
+        except ApiError as no:
+            if no.status in (404, 409):
+                return
+            self.metrics.add("tutti_kube_evictions_blocked_total")
+            self._later(gang, pod, attempt, no.retry_after)
+        except Broken:
+            self._later(gang, pod, attempt, 0.0)
+
+    def _later(self, gang: GangSeen, pod: Seen, attempt: int, asked: float) -> None:
+        loop = asyncio.get_running_loop()
+        again = lambda: self.do(lambda: self._evict(gang, pod, attempt + 1))  # noqa: E731
+        loop.call_later(max(asked, min(0.5 * 2 ** min(attempt, 5), 10.0)), again)
+
+
+def binding(pod: Seen, node: str) -> dict[str, object]:
+    """The body of a bind, with the uid the pod must have."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }

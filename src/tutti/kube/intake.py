@@ -1,0 +1,348 @@
+"""What the watches say of nodes, pods, groups and volumes, entered as it comes; what changed is remembered."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import chain
+
+from tutti.engine.model import NodeState, Queue
+from tutti.jobs.kube import objects
+from tutti.jobs.kube.declared import Declared, gang_name
+from tutti.jobs.kube.dialects import koordinator, native
+from tutti.jobs.kube.gang import Ground as Known
+from tutti.jobs.kube.read import declared, from_pod, is_gated, member, run_time
+from tutti.jobs.kube.wants import Wants, key_of, wants
+
+from .gangs import GangSeen, Seen
+from .ground import Ground, Rule, Taints
+from .marks import Marks
+from .terrain import Terrain
+
+KEEP_RULES = 500
+
+
+class Intake:
+    """Nodes, pods and groups as they are known, and which of them have changed."""
+
+    def __init__(self, scheduler: str = "tutti", levels: Iterable[str] = ()) -> None:
+        self.scheduler = scheduler
+        self.pods: dict[str, Seen] = {}
+        self.grounds: dict[str, Ground] = {}
+        self.gangs: dict[str, GangSeen] = {}
+        self.groups: dict[str, Declared] = {}
+        """Declarations by object, by the gang's name."""
+        self.terrain = Terrain(levels)
+        self.taints = Taints()
+        self.marks = Marks()
+        self.rules: dict[str, Rule] = {}
+        self.priorities: dict[str, int] = {}
+        self.default_priority = 0
+        self.queues: dict[str, Queue] = {"default": Queue("default")}
+        self.claims: dict[str, tuple[objects.NodeTerm, ...] | None] = {}
+        self.dirty_gangs: dict[str, None] = {}
+        self.dirty_nodes: dict[str, None] = {}
+        self._things: dict[str, list[str]] = {}
+        self._wants: dict[bytes, Wants] = {}
+        self._into: dict[str, str] = {}
+        """Groups that are parts of another: a gang's name, and the name of the gang it is in."""
+        self._volumes: dict[str, tuple[objects.NodeTerm, ...] | None] = {}
+        self._bound_to: dict[str, str | None] = {}
+        self._changed_gangs: dict[str, None] = {}
+        """Seated gangs that changed since somebody last looked for pods to seat."""
+        self._kept: tuple[int, Known] | None = None
+        self._resurvey = True
+        self._told_pool: object = None
+        self._told_queues: dict[str, Queue] = {}
+
+    # -- nodes
+
+    def put_node(self, node: objects.Node) -> None:
+        """A node was made or changed."""
+        ground = self._ground(node.metadata.name)
+        before = (ground.labels, ground.taints)
+        self.taints.count(ground.taints, -1)
+        ground.read(node)
+        self.taints.count(ground.taints, 1)
+        if before[0] != ground.labels:
+            self._resurvey = True
+        self.dirty_nodes[ground.name] = None
+
+    def drop_node(self, name: str) -> None:
+        """A node is gone; pods may still name it."""
+        ground = self.grounds.get(name)
+        if ground is None:
+            return
+        self.taints.count(ground.taints, -1)
+        ground.labels, ground.taints, ground.capacity, ground.ready = {}, (), {}, NodeState.LOST
+        self._resurvey = True
+        self.dirty_nodes[name] = None
+
+    def _ground(self, name: str) -> Ground:
+        if name not in self.grounds:
+            self.grounds[name] = Ground(name)
+        return self.grounds[name]
+
+    # -- pods
+
+    def put_pod(self, pod: objects.Pod) -> None:
+        """A pod was made or changed."""
+        seen = self.pods.get(pod.metadata.uid)
+        if seen is None:
+            seen = self._meet(pod)
+        self._uncharge(seen)
+        status, spec = pod.status, pod.spec
+        seen.node, seen.phase, seen.reason = spec.node_name, status.phase, status.reason
+        seen.nominated = "" if seen.ours else status.nominated_node_name
+        seen.gated, seen.deleting = is_gated(pod), pod.metadata.deletion_timestamp is not None
+        if (pod.metadata.labels or {}) != seen.labels:
+            seen.labels = pod.metadata.labels or {}
+            seen.marks = self.marks.of(seen.namespace, seen.labels)
+        if not seen.told and seen.ours:
+            seen.told = next((c.message for c in status.conditions or [] if c.type == "PodScheduled"), "")
+        self._charge(seen)
+        if seen.gang:
+            self.dirty_gangs[seen.gang] = None
+
+    def drop_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        seen = self.pods.pop(uid, None)
+        if seen is None:
+            return
+        self._uncharge(seen)
+        if seen.gang:
+            self.dirty_gangs[seen.gang] = None
+            gang = self.gangs.get(seen.gang)
+            if gang is not None:
+                gang.pods.pop(uid, None)
+
+    def _meet(self, pod: objects.Pod) -> Seen:
+        meta = pod.metadata
+        ours = pod.spec.scheduler_name == self.scheduler
+        seen = Seen(meta.uid, meta.namespace, meta.name, self._wanted(meta.namespace, pod.spec, ours))
+        self.pods[meta.uid] = seen
+        seen.labels = meta.labels or {}
+        seen.ours = ours
+        seen.spec = pod.spec if seen.wants.claims else None
+        if ours:
+            self._join(seen, pod)
+        seen.marks = self.marks.of(seen.namespace, seen.labels)
+        return seen
+
+    def _join(self, seen: Seen, pod: objects.Pod) -> None:
+        said, seen.spoken = member(pod)
+        seen.part, seen.rank, seen.priority = said.part, said.rank, pod.spec.priority
+        seen.created = moment(pod.metadata.creation_timestamp)
+        seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
+        seen.time, bad = run_time(pod)
+        key = gang_name(seen.namespace, said.group, said.dialect)
+        if (found := from_pod(pod, said)) is not None and key not in self.groups:
+            self._declare(found, key)
+        if key in self._into:
+            seen.part = said.group
+            key = self._into[key]
+        seen.gang = key
+        gang = self._gang(key)
+        gang.pods[seen.uid] = seen
+        gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
+
+    def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
+        key = key_of(namespace, spec, self.claims)
+        known = self._wants.get(key)
+        if known is None:
+            known = self._wants[key] = wants(namespace, spec, self.claims)
+            if self.marks.learn(known):
+                self._remark()
+            for level in chain((b.key for b in (*known.near, *known.apart)), (rule.key for rule in known.spread)):
+                self._resurvey |= self.terrain.ask(level)
+        if ours:
+            for rule in (known.nodes, known.liked):
+                if rule is not None and rule.tag not in self.rules:
+                    self._add_rule(rule)
+        return known
+
+    def _add_rule(self, rule: Rule) -> None:
+        """A new rule about nodes: those that meet it get a tag."""
+        if len(self.rules) >= KEEP_RULES:
+            used = {r.tag for g in self.gangs.values() for k in g.kin for r in (k.wants.nodes, k.wants.liked) if r}
+            self.rules = {tag: kept for tag, kept in self.rules.items() if tag in used}
+        self.rules[rule.tag] = rule
+        for name, ground in self.grounds.items():
+            if rule.allows(name, ground.labels):
+                self.dirty_nodes[name] = None
+
+    def _remark(self) -> None:
+        """Somebody asks about new labels: pods that have them get a mark."""
+        for seen in self.pods.values():
+            marks = self.marks.of(seen.namespace, seen.labels)
+            if marks != seen.marks:
+                self._uncharge(seen)
+                seen.marks = marks
+                self._charge(seen)
+        for key in self.gangs:
+            self.dirty_gangs[key] = None
+
+    # -- what strangers use
+
+    def _charge(self, seen: Seen) -> None:
+        """Pods without a seat of ours are strangers on their node, whoever placed them, until they are gone."""
+        where = seen.node or seen.nominated
+        gang = self.gangs.get(seen.gang)
+        seated = gang is not None and seen.uid in gang.seats
+        if where and not seen.is_over and not seated:
+            ground = self._ground(where)
+            ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), 1)
+            seen.charged = where
+            self.dirty_nodes[where] = None
+
+    def _uncharge(self, seen: Seen) -> None:
+        if seen.charged:
+            ground = self.grounds[seen.charged]
+            ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), -1)
+            self.dirty_nodes[seen.charged] = None
+            seen.charged = ""
+
+    def recharge(self, seen: Seen) -> None:
+        """A pod got or lost a seat of ours."""
+        self._uncharge(seen)
+        self._charge(seen)
+
+    # -- groups and everything else
+
+    def put_thing(self, thing: objects.Thing) -> None:
+        """A group, a queue, a topology or a priority class was made or changed."""
+        if thing.kind in ("HyperNode", "ClusterNetworkTopology", "Topology"):
+            self.terrain.put(thing)
+            self._resurvey = True
+            return
+        found = declared(thing)
+        place = thing_name(thing)
+        keys = [group.key for group in found]
+        for gone in set(self._things.get(place, [])) - set(keys):
+            self._undeclare(gone)
+        self._things[place] = keys
+        for group in found:
+            self._declare(group, group.key, by_object=True)
+
+    def drop_thing(self, thing: objects.Thing) -> None:
+        """It is gone."""
+        if thing.kind in ("HyperNode", "ClusterNetworkTopology", "Topology"):
+            self.terrain.drop(thing)
+            self._resurvey = True
+            return
+        for key in self._things.pop(thing_name(thing), []):
+            self._undeclare(key)
+
+    def _declare(self, group: Declared, key: str, by_object: bool = False) -> None:
+        for level in (group.within, group.near, *(p.within for p in group.parts.values())):
+            self._resurvey |= self.terrain.ask(level)
+        if by_object or key not in self.groups:
+            self.groups[key] = group
+        gang = self._gang(key)
+        gang.declared = self.groups[key]
+        self.dirty_gangs[key] = None
+        self._regroup(group)
+
+    def _undeclare(self, key: str) -> None:
+        self.groups.pop(key, None)
+        gang = self.gangs.get(key)
+        if gang is not None:
+            gang.declared = None
+            self.dirty_gangs[key] = None
+
+    def _gang(self, key: str) -> GangSeen:
+        if key not in self.gangs:
+            self.gangs[key] = GangSeen(key)
+            self.gangs[key].declared = self.groups.get(key)
+        return self.gangs[key]
+
+    def _regroup(self, group: Declared) -> None:
+        """Groups that start only together become one gang."""
+        if group.parent:
+            root = self._root(group)
+            self._move(group, gang_name(group.namespace, root, group.dialect))
+        elif group.partners:
+            names = [tuple(name.split("/", 1)) for name in group.partners if "/" in name]
+            space, name = names[0]
+            self._move(group, gang_name(space, name, group.dialect))
+
+    def _root(self, group: Declared) -> str:
+        """The name of the outermost composite above a group."""
+        name = group.parent
+        for _ in range(8):
+            above = self.groups.get(gang_name(group.namespace, name, group.dialect))
+            if above is None or not above.parent:
+                return name
+            name = above.parent
+        return name
+
+    def _move(self, group: Declared, root: str) -> None:
+        if root == group.key and not group.partners:
+            return
+        self._into[group.key] = root
+        target = self._gang(root)
+        old = self.gangs.get(group.key)
+        if old is not None and old is not target:
+            for seen in old.pods.values():
+                seen.gang, seen.part = root, group.name
+                target.pods[seen.uid] = seen
+            old.pods = {}
+            self.dirty_gangs[group.key] = None
+        elif old is target:
+            for seen in target.pods.values():
+                seen.part = seen.part or group.name
+        self.dirty_gangs[root] = None
+
+    def _declared(self, gang: GangSeen) -> Declared | None:
+        """What is declared for a gang, its parts included."""
+        own = gang.declared
+        inside = [self.groups[key] for key, root in self._into.items() if root == gang.key and key in self.groups]
+        if not inside:
+            return own
+        if own is not None and not own.partners:
+            leaves = [group for group in inside if not any(g.parent == group.name for g in inside)]
+            return native.merged(own, sorted(leaves, key=lambda group: group.name))
+        wanted = own.partners if own is not None else ()
+        if own is None or {f"{group.namespace}/{group.name}" for group in inside} < set(wanted):
+            return None
+        return koordinator.union(sorted(inside, key=lambda group: group.key))
+
+    # -- volumes
+
+    def put_volume(self, name: str, terms: tuple[objects.NodeTerm, ...] | None) -> None:
+        """A volume, and the nodes it can be reached from (none named: all)."""
+        self._volumes[name] = terms
+        for claim, volume in list(self._bound_to.items()):
+            if volume == name:
+                self._reclaim(claim)
+
+    def bind_claim(self, name: str, volume: str | None, gone: bool = False) -> None:
+        """A claim, and the volume it is bound to."""
+        self._bound_to[name] = volume
+        if gone:
+            self._bound_to.pop(name, None)
+            self.claims.pop(name, None)
+        else:
+            self._reclaim(name)
+
+    def _reclaim(self, name: str) -> None:
+        volume = self._bound_to.get(name)
+        terms = self._volumes.get(volume) if volume else None
+        if name in self.claims and self.claims[name] == terms:
+            return
+        self.claims[name] = terms
+        for seen in self.pods.values():
+            if name in seen.wants.claims and seen.spec is not None:
+                seen.wants = self._wanted(seen.namespace, seen.spec, seen.ours)
+                self.dirty_gangs[seen.gang] = None
+
+
+def thing_name(thing: objects.Thing) -> str:
+    """Unlike that of any other object."""
+    group = thing.api_version.partition("/")[0]
+    return f"{group}/{thing.kind}/{thing.metadata.namespace}/{thing.metadata.name}"
+
+
+def moment(written: str | None) -> int:
+    """A time of the API in microseconds."""
+    if not written:
+        return 0
+    return int(datetime.fromisoformat(written).timestamp() * 1_000_000)

@@ -1,0 +1,105 @@
+"""What is watched, and where it is in the API. Kinds of dialects are watched where the cluster serves them."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tutti.jobs.kube.objects import Node, Pod, Thing
+
+from .api import Api
+
+
+class Kind(NamedTuple):
+    """A kind of object: its API group, versions we can read (best first) and plural."""
+
+    name: str
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+    item: type[Any] = Thing
+    why: str = ""
+
+    def path(self, version: str) -> str:
+        """Where all of them are."""
+        return f"/apis/{self.group}/{version}/{self.plural}" if self.group else f"/api/{version}/{self.plural}"
+
+
+ALWAYS = (
+    Kind("Node", "", ("v1",), "nodes", Node, "where pods can go"),
+    Kind("Pod", "", ("v1",), "pods", Pod, "every pod on a node counts, whoever placed it"),
+    Kind("PriorityClass", "scheduling.k8s.io", ("v1",), "priorityclasses", why="priorities of groups"),
+    Kind("PersistentVolumeClaim", "", ("v1",), "persistentvolumeclaims", why="volumes that are bound"),
+    Kind("PersistentVolume", "", ("v1",), "persistentvolumes", why="nodes a bound volume can be reached from"),
+)
+DIALECTS = (
+    Kind("PodGroup", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", why="native groups"),
+    Kind("CompositePodGroup", "scheduling.k8s.io", ("v1alpha3",), "compositepodgroups", why="trees of native groups"),
+    Kind("Workload", "scheduling.k8s.io", ("v1alpha1",), "workloads", why="native groups of 1.35"),
+    Kind("PodGroup", "scheduling.x-k8s.io", ("v1alpha1",), "podgroups", why="groups of coscheduling"),
+    Kind("PodGroup", "scheduling.sigs.k8s.io", ("v1alpha1",), "podgroups", why="groups of Koordinator"),
+    Kind("PodGroup", "scheduling.volcano.sh", ("v1beta1",), "podgroups", why="groups of Volcano"),
+    Kind("PodGroup", "scheduling.incubator.k8s.io", ("v1alpha1",), "podgroups", why="groups of kube-batch"),
+    Kind("PodGroup", "scheduling.sigs.dev", ("v1alpha2",), "podgroups", why="groups of kube-batch"),
+    Kind("PodGroup", "scheduling.run.ai", ("v2alpha2",), "podgroups", why="groups of KAI"),
+    Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), "queues", why="queues of Volcano, read only"),
+    Kind("Queue", "scheduling.run.ai", ("v2",), "queues", why="queues of KAI, read only"),
+    Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), "hypernodes", why="topology of Volcano"),
+    Kind("Topology", "kai.scheduler", ("v1alpha1",), "topologies", why="topology of KAI"),
+    Kind("Topology", "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", why="topology of Kueue"),
+    Kind(
+        "ClusterNetworkTopology",
+        "scheduling.koordinator.sh",
+        ("v1alpha1",),
+        "clusternetworktopologies",
+        why="topology of Koordinator",
+    ),
+)
+OWN = Kind("Placement", "tutti.dev", ("v1alpha1",), "placements", why="our record of starts")
+
+
+class Served(NamedTuple):
+    """A kind this cluster serves, and the version we read."""
+
+    kind: Kind
+    version: str
+
+    @property
+    def path(self) -> str:
+        """Where all of them are."""
+        return self.kind.path(self.version)
+
+    @property
+    def api_version(self) -> str:
+        """As it is written in an object; lists leave it out of their items."""
+        return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
+
+
+class Groups(msgspec.Struct):
+    """The API groups of a cluster."""
+
+    groups: list[dict[str, Any]] = []
+
+
+class Resources(msgspec.Struct):
+    """The kinds of one group and version."""
+
+    resources: list[dict[str, Any]] = []
+
+
+async def served(api: Api) -> list[Served]:
+    """Which of the kinds we know this cluster serves."""
+    listed = await api.get("/apis", Groups)
+    versions = {g["name"]: [v["version"] for v in g["versions"]] for g in listed.groups}
+    found = [Served(kind, kind.versions[0]) for kind in ALWAYS]
+    seen: dict[str, set[str]] = {}
+    for kind in (*DIALECTS, OWN):
+        for version in kind.versions:
+            if version not in versions.get(kind.group, []):
+                continue
+            place = f"/apis/{kind.group}/{version}"
+            if place not in seen:
+                seen[place] = {r["name"] for r in (await api.get(place, Resources)).resources}
+            if kind.plural in seen[place]:
+                found.append(Served(kind, version))
+                break
+    return found

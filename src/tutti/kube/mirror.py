@@ -1,0 +1,383 @@
+"""The cluster as we know it, and what of its changes the engine has to hear of.
+
+Objects come in one by one from the watches; nothing is told before `take`, which says in one batch what has become of
+every node and gang that changed. So a gang of five hundred pods is translated once, not five hundred times.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tutti.engine import events as ev
+from tutti.engine.model import Gang, Job, Life, Listing, NodeState, Seats, State
+from tutti.engine.world import World
+from tutti.jobs.kube.gang import Facts, Kin, Translated, expected, translate
+from tutti.jobs.kube.gang import Ground as Known
+
+from .gangs import GangSeen, Seat, Seen, Where
+from .intake import Intake, moment
+
+
+class Mirror(Intake):
+    """Nodes, pods and groups, and which of them the engine has not heard of yet."""
+
+    # -- what the engine has to hear
+
+    def refillable(self) -> list[str]:
+        """Gangs with a free seat and a pod that could take it."""
+        found, self._changed_gangs = self._changed_gangs, {}
+        return [key for key in found if key in self.gangs and self.gangs[key].is_seated and not self.gangs[key].leaving]
+
+    def take(self, world: World, now: int) -> list[ev.Event]:
+        """Everything the engine has not heard of yet."""
+        events = self._of_ground(now)
+        numbers = dict(world.node_index)
+        for event in events:
+            if isinstance(event, ev.NodeSeen) and event.node.name not in numbers:
+                numbers[event.node.name] = len(world.nodes) + sum(1 for name in numbers if name not in world.node_index)
+        dirty, self.dirty_gangs = self.dirty_gangs, {}
+        self._changed_gangs |= dirty
+        for key in dirty:
+            events += self._of_gang(key, numbers, now)
+        return events
+
+    def _of_ground(self, now: int) -> list[ev.Event]:
+        events: list[ev.Event] = []
+        if self._resurvey:
+            self._survey()
+        if self.taints.changed:
+            self.taints.changed = False
+            self.dirty_gangs |= dict.fromkeys(self.gangs)
+        pool = self.terrain.pool()
+        if pool != self._told_pool:
+            self._told_pool = pool
+            events.append(ev.PoolSet(now, pool))
+        dirty, self.dirty_nodes = self.dirty_nodes, {}
+        for name in dirty:
+            events += self._of_node(name, now)
+        return events + self._of_queues(now)
+
+    def _survey(self) -> None:
+        self._resurvey = False
+        labels = {name: ground.labels for name, ground in self.grounds.items() if ground.capacity}
+        if self.terrain.survey(labels):
+            self.dirty_nodes |= dict.fromkeys(self.grounds)
+            self.dirty_gangs |= dict.fromkeys(self.gangs)
+
+    def _of_node(self, name: str, now: int) -> list[ev.Event]:
+        ground = self.grounds[name]
+        if not ground.capacity and ground.ready is NodeState.LOST:
+            if not ground.foreign or not any(ground.foreign.values()):
+                del self.grounds[name]
+            if ground.node is None:
+                return []
+            ground.node = None
+            self._lose_node(name)
+            return [ev.NodeGone(now, name)]
+        told = ground.told(self.terrain, self.rules.values())
+        if told == ground.node:
+            return []
+        was = ground.node.state if ground.node is not None else NodeState.READY
+        ground.node = told
+        if told.state is NodeState.LOST and was is not NodeState.LOST:
+            self._lose_node(name)
+            return [ev.NodeTurned(now, name, NodeState.LOST, fault=True), ev.NodeSeen(now, told)]
+        return [ev.NodeSeen(now, told)]
+
+    def _lose_node(self, name: str) -> None:
+        """The engine takes the members off a node that is gone; we do the same."""
+        for gang in self.gangs.values():
+            for uid in [uid for uid, seat in gang.seats.items() if seat.node == name]:
+                seat = gang.seats.pop(uid)
+                gang.give_up(seat.role, name)
+                gang.lost += 1
+                gang.up = False
+                if uid in self.pods:
+                    self.recharge(self.pods[uid])
+                self.dirty_gangs[gang.key] = None
+
+    def _of_queues(self, now: int) -> list[ev.Event]:
+        if self.queues == self._told_queues:
+            return []
+        changed = [queue for name, queue in self.queues.items() if self._told_queues.get(name) != queue]
+        gone = [name for name in self._told_queues if name not in self.queues]
+        self._told_queues = dict(self.queues)
+        self.dirty_gangs |= dict.fromkeys(self.gangs)
+        return [*(ev.QueueSet(now, queue) for queue in changed), *(ev.QueueGone(now, name) for name in gone)]
+
+    # -- gangs
+
+    def known(self) -> Known:
+        """What a translation has to know of the cluster."""
+        labels = {name: ground.labels for name, ground in self.grounds.items() if ground.capacity}
+        return Known(
+            levels=self.terrain.aliases,
+            domains=self.terrain.domains(labels),
+            priorities=self.priorities,
+            default_priority=self.default_priority,
+            queues=frozenset(self.queues),
+            repelled={mark: tuple(pairs) for mark, pairs in self.marks.repelled.items()},
+        )
+
+    def translated(self, gang: GangSeen, known: Known | None = None) -> Translated | None:
+        """The gang as the engine should know it; None while nothing can be said."""
+        said = self._declared(gang)
+        if said is None:
+            return None
+        pods = list(gang.live)
+        present = gang.present()
+        if not present and (kin := expected(said)) is not None:
+            present = {kin: 0}
+        if not present:
+            return None
+        done = sum(pod.phase == "Succeeded" for pod in gang.pods.values())
+        if done:
+            said = msgspec.structs.replace(said, min=max(said.min - done, 1), parts={})
+        created = [pod.created for pod in gang.pods.values()]
+        facts = Facts(
+            submitted=min([*created, *([moment(said.created)] if said.created else [])], default=0),
+            user=said.namespace,
+            priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
+            time=max((pod.time for pod in pods), default=0),
+            tolerate={kin.wants.key: self.taints.tolerated(kin.wants) for kin in present},
+            problems=gang.problems,
+            owned=all(pod.controller for pod in pods) if pods else True,
+        )
+        return translate(said, present, known or self.known(), facts)
+
+    def _of_gang(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        gang = self.gangs.get(key)
+        if gang is None:
+            return []
+        events = self._of_seats(gang, numbers, now) if gang.is_seated else []
+        if gang.is_entered and not any(True for _ in gang.live) and not gang.leaving and self._is_gone(gang):
+            return [*events, *self._ended(gang, now)]
+        if gang.leaving:
+            return events
+        found = self.translated(gang, self._cached_known(now))
+        if found is not None and (gang.pods or gang.is_entered or found.gang.roles):
+            events += self._told(gang, found, numbers, now)
+        elif gang.is_entered and not gang.is_seated:
+            events += self._ended(gang, now)
+        if not gang.pods and gang.declared is None and not gang.is_entered:
+            del self.gangs[key]
+        return events
+
+    def _cached_known(self, now: int) -> Known:
+        if self._kept is None or self._kept[0] != now:
+            self._kept = (now, self.known())
+        return self._kept[1]
+
+    def _is_gone(self, gang: GangSeen) -> bool:
+        """No pod is left: it is over, unless it never had one and is only declared."""
+        return gang.is_seated or bool(gang.pods) or expected_kin(gang) is None
+
+    def _ended(self, gang: GangSeen, now: int) -> list[ev.Event]:
+        failed = any(pod.phase == "Failed" for pod in gang.pods.values())
+        worked = any(pod.phase == "Succeeded" for pod in gang.pods.values())
+        state = State.FINISHED if worked and not failed else State.FAILED if failed else State.CANCELLED
+        gang.clear()
+        gang.is_entered, gang.gang, gang.kin = False, None, ()
+        for pod in gang.pods.values():
+            self.recharge(pod)
+        if not gang.pods and gang.declared is None:
+            self.gangs.pop(gang.key, None)
+        return [ev.Ended(now, gang.key, state)]
+
+    def _told(self, gang: GangSeen, found: Translated, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        if not gang.is_entered:
+            gang.is_entered = True
+            gang.gang, gang.kin, gang.awaiting = found.gang, found.kin, found.awaiting
+            gang.problems = found.problems
+            submitted = ev.Submitted(now, found.gang, found.awaiting)
+            return [submitted, *self._adopted(gang, numbers, now)]
+        if gang.is_seated:
+            return self._while_seated(gang, found, now)
+        events: list[ev.Event] = []
+        if found.gang != gang.gang:
+            gang.gang, gang.kin = found.gang, found.kin
+            events.append(ev.Changed(now, found.gang))
+        if found.awaiting != gang.awaiting:
+            gang.awaiting = found.awaiting
+            events.append(ev.MembersSeen(now, gang.key, found.awaiting))
+        return events
+
+    def _while_seated(self, gang: GangSeen, found: Translated, now: int) -> list[ev.Event]:
+        """What a seated gang's members ask for cannot change; how many there may be can."""
+        assert gang.gang is not None
+        new = dict(zip((_alike(kin) for kin in found.kin), found.gang.roles, strict=True))
+        roles = []
+        for kin, role in zip(gang.kin, gang.gang.roles, strict=True):
+            now_said = new.get(_alike(kin))
+            if now_said is None or now_said.coupling is not role.coupling:
+                roles.append(role)
+            else:
+                sizes = {"min": now_said.min, "want": now_said.want, "max": now_said.max}
+                roles.append(msgspec.structs.replace(role, **sizes, marks=now_said.marks))
+        told = msgspec.structs.replace(
+            gang.gang,
+            roles=tuple(roles),
+            priority=found.gang.priority,
+            queue=found.gang.queue,
+            resizing=found.gang.resizing,
+        )
+        if told == gang.gang:
+            return []
+        gang.gang = told
+        return [ev.Changed(now, told)]
+
+    def _adopted(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        """A gang that sits already when it is first seen."""
+        where = self.seat_bound(gang)
+        seats = numbered(where, numbers)
+        if seats is None or not any(held.nodes for held in seats):
+            return []
+        return [ev.Starting(now, gang.key, seats)]
+
+    def seat_bound(self, gang: GangSeen) -> list[Where]:
+        """Give the pods that are bound their seats."""
+        counts: list[dict[str, int]] = [{} for _ in gang.kin]
+        for pod in sorted(gang.pods.values(), key=Seen.order):
+            role = gang.role_of(pod)
+            if pod.node and not pod.is_over and role >= 0 and self.grounds[pod.node].capacity:
+                counts[role][pod.node] = counts[role].get(pod.node, 0) + 1
+                gang.seats[pod.uid] = Seat(role, pod.node, bound=True)
+                self.recharge(pod)
+        if gang.seats:
+            gang.desired = [list(nodes.items()) for nodes in counts]
+        return gang.desired
+
+    def _of_seats(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        """What became of the members that have seats."""
+        lost: dict[tuple[int, str], int] = {}
+        done: dict[tuple[int, str], int] = {}
+        for uid, seat in list(gang.seats.items()):
+            pod = gang.pods.get(uid)
+            if pod is not None and pod.node == seat.node:
+                seat.bound = True
+            if pod is None or pod.is_over:
+                del gang.seats[uid]
+                if seat.leaving:
+                    continue
+                counts = done if pod is not None and pod.phase == "Succeeded" else lost
+                if seat.bound or counts is done:
+                    counts[seat.role, seat.node] = counts.get((seat.role, seat.node), 0) + 1
+                    gang.give_up(seat.role, seat.node)
+        if gang.leaving:
+            return self._left(gang, now)
+        events = [e for c, lose in ((lost, True), (done, False)) for e in _drops(gang, c, numbers, now, lose)]
+        if lost:
+            gang.up = False
+            gang.lost += sum(lost.values())
+        return [*events, *self._settled(gang, numbers, now)]
+
+    def _settled(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        """The answer to a change of seats, and the news that everybody runs."""
+        events: list[ev.Event] = []
+        if not gang.seats or not gang.is_whole:
+            return events
+        if gang.asked:
+            gang.asked = False
+            seats = numbered(gang.desired, numbers, gang.shapes)
+            if seats is not None:
+                events.append(ev.Resized(now, gang.key, seats))
+        if not gang.up and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
+            gang.up = True
+            events.append(ev.Running(now, gang.key))
+        return events
+
+    def _left(self, gang: GangSeen, now: int) -> list[ev.Event]:
+        """A gang on its way out is gone when its last pod is."""
+        if gang.seats:
+            return []
+        why, undone = gang.failed_start, gang.leaving == "undo"
+        gang.clear()
+        self.dirty_gangs[gang.key] = None
+        for pod in gang.pods.values():
+            self.recharge(pod)
+        return [ev.Refused(now, gang.key, why=why)] if undone else [ev.Evicted(now, gang.key)]
+
+    # -- the full truth
+
+    def listing(self, now: int, targets: Mapping[str, list[Where]]) -> Listing:
+        """Everything, for the start: `targets` are the seats of gangs whose start was written down and not finished."""
+        self._of_ground(now)
+        self.dirty_gangs = {}
+        known = self.known()
+        nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
+        numbers = {node.name: at for at, node in enumerate(nodes)}
+        jobs = [job for gang in list(self.gangs.values()) if (job := self._job(gang, known, numbers, targets, now))]
+        # Pods got seats meanwhile, so that they are no strangers on their nodes any more.
+        self._of_ground(now)
+        nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
+        return Listing(now, (self.terrain.pool(),), nodes, queues=tuple(self.queues.values()), jobs=tuple(jobs))
+
+    def _job(
+        self,
+        gang: GangSeen,
+        known: Known,
+        numbers: Mapping[str, int],
+        targets: Mapping[str, list[Where]],
+        now: int,
+    ) -> Job | None:
+        found = self.translated(gang, known)
+        if found is None:
+            return None
+        gang.is_entered = True
+        gang.gang, gang.kin, gang.awaiting, gang.problems = found.gang, found.kin, found.awaiting, found.problems
+        self.seat_bound(gang)
+        if gang.key in targets and len(targets[gang.key]) == len(gang.kin):
+            gang.desired = [list(where) for where in targets[gang.key]]
+            gang.asked = False
+            gang.is_placed = True
+        seats = numbered(gang.desired, numbers) if gang.desired else ()
+        if not seats:
+            return Job(found.gang, Life(awaiting=found.awaiting, since=now))
+        running = gang.is_whole and all(gang.pods[uid].phase == "Running" for uid in gang.seats)
+        gang.up = running
+        state = State.RUNNING if running else State.STARTING
+        begun = min((gang.pods[uid].created for uid in gang.seats), default=now)
+        life = Life(state, seats=seats, since=now, started=begun, first_started=begun)
+        return Job(found.gang, _short(life, found.gang, gang.bound) if gang.key not in targets else life)
+
+
+def _short(life: Life, gang: Gang, bound: int) -> Life:
+    """A gang that sits below its minimum with nothing written down has lost members."""
+    missing = [max(role.min - held.members, 0) for role, held in zip(gang.roles, life.seats, strict=True)]
+    if not any(missing) or not bound:
+        return life
+    first = next(node for held in life.seats for node in held.nodes)
+    lost = tuple(Seats((first,), (n,)) if n else Seats() for n in missing)
+    ranks = tuple((held.members,) if n else () for n, held in zip(missing, life.seats, strict=True))
+    return msgspec.structs.replace(life, state=State.DEGRADED, lost=lost, lost_ranks=ranks)
+
+
+def _alike(kin: Kin) -> tuple[str, str]:
+    return kin.part, kin.wants.key
+
+
+def expected_kin(gang: GangSeen) -> Kin | None:
+    """What the pods of a declared gang will be like."""
+    return expected(gang.declared) if gang.declared is not None else None
+
+
+def _drops(
+    gang: GangSeen, counts: Mapping[tuple[int, str], int], numbers: Mapping[str, int], now: int, lost: bool
+) -> list[ev.Event]:
+    by_role: dict[int, dict[int, int]] = {}
+    for (role, node), count in counts.items():
+        if node in numbers:
+            by_role.setdefault(role, {})[numbers[node]] = count
+    kind = ev.MemberLost if lost else ev.MembersDone
+    return [kind(now, gang.key, role, tuple(n), tuple(n.values())) for role, n in by_role.items()]
+
+
+def numbered(where: list[Where], numbers: Mapping[str, int], shapes: tuple[int, ...] = ()) -> tuple[Seats, ...] | None:
+    """Seats by number; None where a node is not known."""
+    if any(node not in numbers for role in where for node, _ in role):
+        return None
+    shapes = shapes if len(shapes) == len(where) else (0,) * len(where)
+    return tuple(
+        Seats(tuple(numbers[n] for n, _ in role), tuple(c for _, c in role), shape)
+        for role, shape in zip(where, shapes, strict=True)
+    )

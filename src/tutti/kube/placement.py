@@ -1,0 +1,121 @@
+"""The record that goes before the first bind: which seats a gang was given, so that a new leader can finish or undo."""
+
+import re
+from typing import Any
+
+from tutti.jobs.kube.objects import Thing
+from tutti.jobs.kube.wants import digest
+
+from .gangs import GangSeen, Where
+
+GROUP, VERSION, PLURAL = "tutti.dev", "v1alpha1", "placements"
+PATH = f"/apis/{GROUP}/{VERSION}"
+RUN = re.compile(r"([^*\s]+)\*(\d+)")
+
+
+def path_of(namespace: str, name: str = "") -> str:
+    """Where placements of a namespace are."""
+    return f"{PATH}/namespaces/{namespace}/{PLURAL}{'/' if name else ''}{name}"
+
+
+def name_of(key: str) -> str:
+    """The object's name: readable, and unlike that of any other gang."""
+    _, _, rest = key.partition("/")
+    plain = re.sub(r"[^a-z0-9-]+", "-", rest.lower()).strip("-")[:200]
+    return f"{plain}-{digest(key.encode())[:6]}"
+
+
+def namespace_of(key: str) -> str:
+    """The namespace a gang lives in."""
+    return key.partition("/")[0]
+
+
+def placement(gang: GangSeen, generation: str, deadline: str) -> dict[str, Any]:
+    """The object: seats run by run, in rank order, and until when the gang is to be whole."""
+    assert gang.gang is not None
+    roles = [
+        {"name": role.name, "min": role.min, "shape": shape, "seats": written(where)}
+        for role, where, shape in zip(gang.gang.roles, gang.desired, gang.shapes, strict=True)
+    ]
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "Placement",
+        "metadata": {
+            "name": name_of(gang.key),
+            "namespace": namespace_of(gang.key),
+            "ownerReferences": _owners(gang),
+        },
+        "spec": {"gang": gang.key, "generation": generation, "deadline": deadline, "roles": roles},
+    }
+
+
+def _owners(gang: GangSeen) -> list[dict[str, Any]]:
+    """The group object, so that the record goes with it."""
+    declared = gang.declared
+    kinds = {
+        "native": "scheduling.k8s.io/v1beta1",
+        "coscheduling": "scheduling.x-k8s.io/v1alpha1",
+        "koordinator": "scheduling.sigs.k8s.io/v1alpha1",
+        "volcano": "scheduling.volcano.sh/v1beta1",
+        "kai": "scheduling.run.ai/v2alpha2",
+    }
+    if declared is None or not declared.uid or declared.dialect not in kinds:
+        return []
+    kind = "CompositePodGroup" if declared.dialect == "native" and len(declared.parts) > 1 else "PodGroup"
+    api = "scheduling.k8s.io/v1alpha3" if kind == "CompositePodGroup" else kinds[declared.dialect]
+    return [{"apiVersion": api, "kind": kind, "name": declared.name, "uid": declared.uid}]
+
+
+def written(where: Where) -> str:
+    """Seats as text: node*members, in rank order."""
+    return " ".join(f"{node}*{count}" for node, count in where)
+
+
+def read(thing: Thing) -> tuple[str, list[Where], tuple[int, ...]]:
+    """The gang, its seats and shapes; no seats where the record makes no sense."""
+    spec = thing.spec or {}
+    roles = [role for role in spec.get("roles") or [] if isinstance(role, dict)]
+    where = [[(node, int(count)) for node, count in RUN.findall(str(role.get("seats", "")))] for role in roles]
+    return str(spec.get("gang", "")), where, tuple(int(role.get("shape") or 0) for role in roles)
+
+
+def crd() -> dict[str, Any]:
+    """The definition of the kind, with the columns that kubectl prints."""
+    role = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "min": {"type": "integer"},
+            "shape": {"type": "integer"},
+            "seats": {"type": "string", "description": "node*members, in rank order, separated by spaces"},
+        },
+    }
+    spec = {
+        "type": "object",
+        "required": ["gang", "roles"],
+        "properties": {
+            "gang": {"type": "string"},
+            "generation": {"type": "string", "description": "which decision of which scheduler this was"},
+            "deadline": {"type": "string", "description": "until when the gang is whole, or undone"},
+            "roles": {"type": "array", "items": role},
+        },
+    }
+    columns = [
+        {"name": "Gang", "type": "string", "jsonPath": ".spec.gang"},
+        {"name": "Deadline", "type": "string", "jsonPath": ".spec.deadline"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        "additionalPrinterColumns": columns,
+    }
+    names = {"plural": PLURAL, "singular": "placement", "kind": "Placement", "shortNames": ["tpl"]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }

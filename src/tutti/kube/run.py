@@ -1,0 +1,67 @@
+"""`tutti kube run`: listen, become the leader, lead; on the way out let the next one in."""
+
+import asyncio
+import signal
+from contextlib import suppress
+
+from .api import Api
+from .config import Config
+from .credentials import Credentials
+from .lease import Lease
+from .metrics import Metrics
+from .scheduler import Scheduler
+from .serve import Pages
+
+
+class Stopped(Exception):
+    """Somebody asked us to end."""
+
+
+async def run(credentials: Credentials, config: Config, lease: bool = True, port: int | None = None) -> None:
+    """Schedule until told to stop, or until the lease is lost."""
+    metrics = Metrics()
+    api = Api(credentials, config.connections + 16)
+    scheduler = Scheduler(api, config, metrics)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(RuntimeError):
+            loop.add_signal_handler(number, stop.set)
+    held = Lease(Api(credentials, 2), config.namespace, "tutti", scheduler.identity) if lease else None
+    try:
+        async with asyncio.TaskGroup() as group:
+            if port is not None:
+                await Pages(scheduler, held, api).serve(group, port)
+            group.create_task(_ended(stop))
+            await scheduler.listen(group)
+            await _lead(scheduler, held, api, metrics, group)
+    except* Stopped:
+        pass
+    finally:
+        if held is not None:
+            await held.release()
+            held.api.close()
+        api.close()
+
+
+async def _ended(stop: asyncio.Event) -> None:
+    await stop.wait()
+    raise Stopped
+
+
+async def _lead(scheduler: Scheduler, held: Lease | None, api: Api, metrics: Metrics, group: asyncio.TaskGroup) -> None:
+    if held is None:
+        metrics.set("tutti_kube_leader", 1)
+        group.create_task(scheduler.lead())
+        return
+    await held.acquire()
+    api.fence = held.fence
+    metrics.set("tutti_kube_leader", 1)
+    group.create_task(scheduler.lead())
+    group.create_task(_kept(held))
+
+
+async def _kept(held: Lease) -> None:
+    """A leader that lost its lease ends; it comes back as a candidate when it is started again."""
+    await held.keep()
+    raise Stopped

@@ -1,0 +1,337 @@
+"""The loop: what the watches say goes to the driver, what the driver decides goes to the hands."""
+
+import asyncio
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tutti.drive.backend import Capabilities, Refused
+from tutti.drive.estimates import History
+from tutti.drive.loop import Driver, Keyed
+from tutti.drive.notice import Notice, Trouble
+from tutti.engine.model import NEVER, Job, State
+from tutti.engine.plan import (
+    AnyAction,
+    Await,
+    Evict,
+    Fail,
+    Grow,
+    Migrate,
+    Repair,
+    Reserve,
+    Restart,
+    Resume,
+    Shrink,
+    Start,
+)
+from tutti.jobs.kube.objects import Node, Pod, Thing
+
+from . import placement
+from .api import Api
+from .books import read_thing
+from .config import Config
+from .gangs import GangSeen, Where
+from .hands import Hands
+from .kinds import OWN, Served, served
+from .metrics import Metrics
+from .mirror import Mirror
+from .tell import Teller
+from .verify import objection
+from .watch import Listener
+
+CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False)
+SETTLE = 0.002
+"""Seconds to wait for more news after the first, so that they are looked at together."""
+TICK = 1.0
+
+
+class Scheduler:
+    """Everything between the watches and the API server."""
+
+    def __init__(self, api: Api, config: Config, metrics: Metrics | None = None) -> None:
+        self.api = api
+        self.config = config
+        self.metrics = metrics or Metrics()
+        self.mirror = Mirror(config.scheduler_name, config.levels)
+        self.mirror.queues |= {queue.name: queue for queue in config.queues}
+        self.identity = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
+        self.driver = self._new_driver()
+        self.hands = Hands(api, self.metrics, self._moved, self._failed, config.connections)
+        self.hands.generation = self.identity
+        self.hands.start_within = config.start_within
+        self.teller = Teller(api, self.mirror, self.driver, self.metrics, config)
+        self.teller.hands = self.hands
+        self.served: list[Served] = []
+        self.listeners: dict[str, Listener[object]] = {}
+        self.placements: dict[str, tuple[list[Where], tuple[int, ...]]] = {}
+        self.ready = asyncio.Event()
+        self._changed = asyncio.Event()
+        self.notices: list[Notice] = []
+
+    def _new_driver(self) -> Driver:
+        epoch = f"{self.identity}/"
+        return Driver(self.config.policy, can=CAN, history=History(), tell=self._notice, epoch=epoch)
+
+    # -- life
+
+    async def listen(self, group: asyncio.TaskGroup) -> None:
+        """List everything and begin to watch; standbys do this too, so that they can take over at once."""
+        self.served = await served(self.api)
+        for kind in self.served:
+            self.listeners[kind.path] = self._listener(kind)
+        await asyncio.gather(*(listener.list() for listener in self.listeners.values()))
+        for listener in self.listeners.values():
+            group.create_task(listener.follow())
+
+    def _listener(self, kind: Served) -> Listener[object]:
+        put, drop = self._doors(kind)
+        return Listener(self.api, kind.path, kind.kind.item, put, drop, self._changed.set)
+
+    def _doors(self, kind: Served) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
+        mirror = self.mirror
+        if kind.kind.item is Node:
+            return mirror.put_node, lambda node: mirror.drop_node(node.metadata.name)
+        if kind.kind.item is Pod:
+            return mirror.put_pod, lambda pod: mirror.drop_pod(pod.metadata.uid)
+        if kind.kind is OWN:
+            return self._put_placement, self._drop_placement
+        return (
+            lambda thing: read_thing(mirror, _named(thing, kind), gone=False),
+            lambda thing: read_thing(mirror, _named(thing, kind), gone=True),
+        )
+
+    def _put_placement(self, thing: Thing) -> None:
+        key, where, shapes = placement.read(thing)
+        if where:
+            self.placements[key] = (where, shapes)
+
+    def _drop_placement(self, thing: Thing) -> None:
+        self.placements.pop(placement.read(thing)[0], None)
+
+    async def lead(self) -> None:
+        """Decide and act, until cancelled."""
+        self._begin()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.hands.run())
+            group.create_task(self.teller.run())
+            group.create_task(self._tick())
+            self.ready.set()
+            self.teller.look()
+            await self._serve()
+
+    def _begin(self) -> None:
+        """Take over: what is bound sits, what was written down and is not finished goes on."""
+        for gang in self.mirror.gangs.values():
+            gang.clear()
+            gang.is_entered = False
+        for pod in self.mirror.pods.values():
+            self.mirror.recharge(pod)
+        unfinished = {key: where for key, (where, _) in self.placements.items() if self._is_unfinished(key, where)}
+        now = moment()
+        listing = self.mirror.listing(now, unfinished)
+        self.driver.resync(listing, now)
+        for key in unfinished:
+            if key in self.mirror.gangs:
+                self.mirror.gangs[key].shapes = self.placements[key][1]
+                self._fill(self.mirror.gangs[key])
+        self.mirror.dirty_gangs |= dict.fromkeys(self.mirror.gangs)
+
+    def _is_unfinished(self, key: str, where: list[Where]) -> bool:
+        """Some of its members are bound, and others of those that are there could be."""
+        gang = self.mirror.gangs.get(key)
+        if gang is None:
+            return False
+        bound = sum(bool(pod.node) and not pod.is_over for pod in gang.pods.values())
+        waiting = sum(pod.can_be_placed for pod in gang.pods.values())
+        wanted = sum(count for role in where for _, count in role)
+        gone = any(node not in self.mirror.grounds for role in where for node, _ in role)
+        return 0 < bound < wanted and waiting > 0 and not gone
+
+    # -- the loop
+
+    async def _serve(self) -> None:
+        self._step()
+        while True:
+            await self._news()
+            self._step()
+
+    async def _news(self) -> None:
+        """Wait until something happened or the driver wants to look again."""
+        wake = self.driver.wake_at
+        delay = max((wake - moment()) / 1e6, 0.0) if wake < NEVER else None
+        try:
+            await asyncio.wait_for(self._changed.wait(), delay)
+            await asyncio.sleep(SETTLE)
+        except TimeoutError:
+            pass
+        self._changed.clear()
+
+    def _step(self) -> None:
+        began = time.perf_counter()
+        now = moment()
+        events = self.mirror.take(self.driver.world, now)
+        actions = self.driver.step(events, now)
+        self._refill()
+        while actions:
+            actions = self._carried_out(actions, now)
+        if events:
+            self.metrics.observe("tutti_kube_decision_seconds", time.perf_counter() - began)
+            self.teller.look()
+
+    def _refill(self) -> None:
+        """Pods that came for seats that were kept for them."""
+        for key in self.mirror.refillable():
+            self._fill(self.mirror.gangs[key])
+
+    def _carried_out(self, actions: list[Keyed], now: int) -> list[Keyed]:
+        more: list[Keyed] = []
+        for key, action in actions:
+            answer = self.apply(action)
+            if answer is not None:
+                more += self.driver.refused(key, action, answer, now)
+        return more
+
+    def apply(self, action: AnyAction) -> Refused | None:
+        """Begin one action; what becomes of it arrives with the watches."""
+        gang = self.mirror.gangs.get(action.gang)
+        if gang is None:
+            return Refused("the gang is gone")
+        match action:
+            case Start() | Resume():
+                return self._start(gang, action)
+            case Grow() | Repair():
+                gang.sit(action.seats, self._names())
+                gang.asked, gang.lost, gang.up = True, 0, False
+                self._fill(gang)
+                self._moved(gang)
+            case Shrink():
+                gang.sit(action.seats, self._names())
+                gang.asked = True
+                self.hands.evict(gang, gang.surplus())
+                self._moved(gang)
+            case Migrate():
+                return Refused("running gangs are not moved on Kubernetes")
+            case Evict() | Restart() | Fail():
+                return self._evict(gang, action)
+            case Reserve() | Await():
+                self.teller.look()
+        return None
+
+    def _start(self, gang: GangSeen, action: Start | Resume) -> Refused | None:
+        if gang.leaving or gang.is_seated:
+            return Refused("it has seats already")
+        gang.sit(action.seats, self._names())
+        fills = gang.fills()
+        wanted = sum(count for where in gang.desired for _, count in where)
+        why = objection(self.mirror, fills) if len(fills) == wanted else "pods have gone meanwhile"
+        if why:
+            gang.clear()
+            self.mirror.dirty_gangs[gang.key] = None
+            self._changed.set()
+            return Refused(why)
+        self.hands.start(gang, fills, write_ahead=wanted > 1)
+        self.teller.look()
+        return None
+
+    def _fill(self, gang: GangSeen) -> None:
+        """Bind pods that wait to seats that are free."""
+        fills = gang.fills()
+        if fills:
+            self.hands.start(gang, fills, write_ahead=False)
+
+    def _evict(self, gang: GangSeen, action: Evict | Restart | Fail) -> Refused | None:
+        if not gang.is_seated:
+            return None
+        room_for = action.room_for if isinstance(action, Evict) else ""
+        owned = all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods)
+        if not room_for and not owned:
+            return Refused("nobody would make its pods again, so it is left as it is", NEVER)
+        gang.leaving, gang.room_for = "evict", room_for
+        self.teller.preempted(gang, room_for or getattr(action, "why", ""))
+        self._take_off(gang)
+        return None
+
+    def _take_off(self, gang: GangSeen) -> None:
+        self.hands.evict(gang, list(gang.seats))
+        if gang.is_placed:
+            self.hands.do(lambda: self.hands.remove_placement(gang))
+        self._moved(gang)
+
+    def _names(self) -> list[str]:
+        return [node.name if node is not None else "" for node in self.driver.world.nodes]
+
+    # -- what comes back
+
+    def _moved(self, gang: GangSeen) -> None:
+        self.mirror.dirty_gangs[gang.key] = None
+        self._changed.set()
+        self.teller.look()
+
+    def _failed(self, gang: GangSeen, why: str) -> None:
+        """A start that cannot be finished is undone where somebody makes the pods again; else it is left, and told."""
+        gang.failed_start = why
+        if gang.bound >= gang.least:
+            return
+        owned = all(gang.pods[uid].controller for uid, seat in gang.seats.items() if seat.bound and uid in gang.pods)
+        if not owned:
+            self.teller.held(gang, why)
+            return
+        gang.leaving = "undo"
+        self.metrics.add("tutti_kube_undone_total")
+        self._take_off(gang)
+
+    async def _tick(self) -> None:
+        """Once a second: gangs that take too long, and figures."""
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic_ns()
+            for gang in list(self.mirror.gangs.values()):
+                if gang.is_seated and gang.since and not gang.leaving:
+                    self._overdue(gang, (now - gang.since) / 1e9)
+            self._count()
+
+    def _overdue(self, gang: GangSeen, age: float) -> None:
+        if gang.bound < gang.least and age > self.config.start_within and not gang.lost:
+            self._failed(gang, f"it was not whole {self.config.start_within} s after its first bind")
+        elif not gang.up and age > self.config.up_within and gang.bound >= gang.least and not gang.failed_start:
+            gang.failed_start = f"members did not run {self.config.up_within} s after they were bound"
+            if all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods):
+                gang.leaving = "undo"
+                self.metrics.add("tutti_kube_undone_total")
+                self._take_off(gang)
+            else:
+                self.teller.held(gang, gang.failed_start)
+
+    def _count(self) -> None:
+        mirror, metrics = self.mirror, self.metrics
+        metrics.set("tutti_kube_nodes", sum(bool(ground.capacity) for ground in mirror.grounds.values()))
+        metrics.set("tutti_kube_pods", len(mirror.pods))
+        metrics.set("tutti_kube_requests_total", self.api.requests)
+        metrics.set("tutti_kube_retries_total", self.api.retries)
+        metrics.set("tutti_kube_relists_total", sum(listener.lists - 1 for listener in self.listeners.values()))
+        states = Counter(job.life.state.value for job in self.jobs())
+        metrics.replace("tutti_kube_gangs", {state.value: states.get(state.value, 0) for state in State})
+
+    def jobs(self) -> list[Job]:
+        """Every gang the engine knows."""
+        return [job for job in self.driver.world.jobs if job is not None]
+
+    def _notice(self, notice: Notice) -> None:
+        self.metrics.add("tutti_kube_trouble_total", label=notice.trouble.value)
+        if notice.trouble is Trouble.DRIFT:
+            self.metrics.add("tutti_kube_drift_total")
+        self.notices = [*self.notices[-199:], notice]
+
+
+def _named(thing: Thing, kind: Served) -> Thing:
+    """Items of a list do not say what they are."""
+    thing.api_version, thing.kind = kind.api_version, kind.kind.name
+    return thing
+
+
+def moment() -> int:
+    """Now, in microseconds."""
+    return time.time_ns() // 1000

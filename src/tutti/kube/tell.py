@@ -1,0 +1,245 @@
+"""What people are told: conditions on groups and pods, and one event per change. Never more often than it changes.
+
+Nothing here is in a hurry: binds go first, and what is to be told is looked at when they are out or when a second has
+passed.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from tutti.drive.loop import Driver
+from tutti.engine.explain import explain
+from tutti.engine.model import Token
+from tutti.engine.plan import Reason
+from tutti.views.why import sentence as in_words
+
+from .api import APPLY, STRATEGIC, Api, ApiError, Fenced
+from .gangs import GangSeen, Seen
+from .http import Broken
+from .lease import stamp
+from .metrics import Metrics
+from .mirror import Mirror
+from .status import News, path_of, pod_condition, reference, status_of
+
+if TYPE_CHECKING:
+    from .config import Config
+    from .hands import Hands
+
+QUIET = 0.02
+PATIENCE = 1.0
+WRITERS = 8
+ELABORATE = 0.05
+"""Seconds that one round may spend on working out numbers for its sentences."""
+COMPONENT = "tutti"
+
+
+class Teller:
+    """Compares what was told with what is true, and tells the difference."""
+
+    def __init__(self, api: Api, mirror: Mirror, driver: Driver, metrics: Metrics, config: "Config") -> None:
+        self.api = api
+        self.mirror = mirror
+        self.driver = driver
+        self.metrics = metrics
+        self.config = config
+        self.hands: Hands | None = None
+        self.api_versions: dict[str, str] = {}
+        self._look = asyncio.Event()
+        self._events: list[dict[str, object]] = []
+        self._free = asyncio.Semaphore(WRITERS)
+        self._until = 0.0
+        self._warned: dict[tuple[str, str], None] = {}
+
+    def look(self) -> None:
+        """Something may have to be told."""
+        self._look.set()
+
+    async def run(self) -> None:
+        """Tell for ever."""
+        while True:
+            await self._look.wait()
+            await self._calm()
+            self._look.clear()
+            try:
+                await self._tell_all()
+            except Fenced:
+                await asyncio.sleep(PATIENCE)
+
+    async def _calm(self) -> None:
+        """Wait until the binds are out, but not for ever."""
+        waited = 0.0
+        await asyncio.sleep(QUIET)
+        while self.hands is not None and not self.hands.is_idle and waited < PATIENCE:
+            await asyncio.sleep(QUIET)
+            waited += QUIET
+
+    async def _tell_all(self) -> None:
+        waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
+        answers = self.driver.answers() if waiting else {}
+        tokens: Counter[str] = Counter(reason.token.value for reason in answers.values())
+        self.metrics.replace("tutti_kube_waiting", {token.value: tokens.get(token.value, 0) for token in Token})
+        self._until = time.monotonic() + ELABORATE
+        jobs = [self._tell_one(gang, answers.get(gang.key)) for gang in list(self.mirror.gangs.values())]
+        told = [job for job in jobs if job is not None]
+        if told:
+            await asyncio.gather(*told)
+        await self._send_events()
+
+    def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
+        """The writes that one gang needs; None where everything was told."""
+        self._warn(gang)
+        news = self._news(gang, reason)
+        if news is None or gang.told.get("news") == (news.state, news.token, news.message):
+            return None
+        return asyncio.ensure_future(self._write(gang, news))
+
+    def _news(self, gang: GangSeen, reason: Reason | None) -> News | None:
+        members = len(gang.pods)
+        running = sum(pod.phase == "Running" for pod in gang.pods.values())
+        if gang.is_seated and not gang.leaving:
+            if gang.failed_start:
+                return None
+            if gang.up:
+                return News("running", "", "all members run", members, running)
+            return (
+                News("started", "", "all members have a node", members, running) if gang.bound >= gang.least else None
+            )
+        if not gang.is_entered:
+            wanted = gang.declared.min if gang.declared is not None else 0
+            return News("waiting", "WaitingForMembers", f"0 of {wanted} members are there") if wanted else None
+        if reason is None or gang.gang is None:
+            return None
+        return News("waiting", reason.token.value, self._sentence(gang, reason), members, running)
+
+    def _sentence(self, gang: GangSeen, reason: Reason) -> str:
+        """The reason in words, with numbers where there is time for them; the same again while the token stays."""
+        kept = gang.told.get("sentence")
+        version = gang.told.get("token"), gang.awaiting
+        if kept is not None and version == (reason.token, gang.awaiting) and gang.told.get("awaiting") == gang.awaiting:
+            return str(kept)
+        text = sentence(gang, reason)
+        if reason.token is not Token.WAITING_FOR_MEMBERS and time.monotonic() < self._until:
+            text = (
+                in_words(explain(self.driver.world.view(), self.driver.world.at, self.driver.policy, gang.key)) or text
+            )
+        gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
+        return text
+
+    async def _write(self, gang: GangSeen, news: News) -> None:
+        before = str((gang.told.get("news") or ("", "", ""))[0])  # type: ignore[index]
+        changed = (gang.told.get("news") or ("", "", ""))[:2] != (news.state, news.token)  # type: ignore[index]
+        gang.told["news"] = (news.state, news.token, news.message)
+        if changed and not (news.state == "running" and before in ("", "started")):
+            self._event(gang, "Scheduled" if news.state != "waiting" else "FailedScheduling", news)
+        writes = [self._status(gang, news)]
+        if news.state == "waiting" and changed:
+            pods = [pod for pod in gang.pods.values() if pod.can_be_placed]
+            writes += [self._condition(pod, f"{news.token}: {news.message}") for pod in pods]
+        await asyncio.gather(*writes)
+
+    async def _status(self, gang: GangSeen, news: News) -> None:
+        declared = gang.declared
+        if declared is None or reference(declared, self.api_versions) is None:
+            return
+        body = status_of(declared, news)
+        if body is None:
+            return
+        about = reference(declared, self.api_versions) or {}
+        whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": declared.name}}
+        path = f"{path_of(declared, self.api_versions)}/status"
+        async with self._free:
+            await self._quietly("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
+
+    async def _condition(self, pod: Seen, message: str) -> None:
+        if pod.told == message:
+            return
+        pod.told = message
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        async with self._free:
+            await self._quietly("PATCH", path, pod_condition(message), STRATEGIC, fieldManager=COMPONENT)
+
+    async def _quietly(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
+        """What cannot be told is not worth a fall; the object may be gone."""
+        try:
+            await self.api.insist(method, path, body, kind, **query)
+        except (ApiError, Broken):
+            self.metrics.add("tutti_kube_trouble_total", label="untold")
+
+    # -- events
+
+    def held(self, gang: GangSeen, why: str) -> None:
+        """A gang is bound in part and stays so, because nobody would make its pods again."""
+        gang.failed_start = why
+        self.metrics.set("tutti_kube_held_partial", sum(bool(g.failed_start) for g in self.mirror.gangs.values()))
+        text = f"{why}; its pods have no controller that would make them again, so they are left as they are"
+        self._event(gang, "HeldPartial", News("waiting", "Held", text))
+        self.look()
+
+    def preempted(self, gang: GangSeen, why: str) -> None:
+        """A gang has to leave."""
+        self._event(gang, "Preempted", News("waiting", "", f"makes room for {why}" if "/" in why else why))
+        self.look()
+
+    def _warn(self, gang: GangSeen) -> None:
+        """What is wrong with how the gang is declared: once."""
+        said = [f"{problem}" for problem in gang.problems]
+        twice = sorted({other for pod in gang.pods.values() for other in pod.spoken})
+        if twice:
+            said.append(f"its pods also declare a group of {', '.join(twice)}; that is not read")
+        for text in said:
+            if (gang.key, text) not in self._warned:
+                self._warned[gang.key, text] = None
+                self._event(gang, "Misdeclared", News("waiting", "Invalid", text))
+        while len(self._warned) > 10_000:
+            del self._warned[next(iter(self._warned))]
+
+    def _event(self, gang: GangSeen, reason: str, news: News) -> None:
+        declared = gang.declared
+        about = reference(declared, self.api_versions) if declared is not None else None
+        if about is None:
+            pod = next(iter(gang.pods.values()), None)
+            if pod is None:
+                return
+            about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        warning = reason in ("FailedScheduling", "HeldPartial", "Misdeclared", "Preempted")
+        note = f"{news.token}: {news.message}" if news.token else news.message
+        self._events.append(
+            {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"name": f"tutti-{uuid4().hex[:16]}", "namespace": about["namespace"]},
+                "eventTime": stamp(),
+                "reportingController": COMPONENT,
+                "reportingInstance": COMPONENT,
+                "action": "Scheduling",
+                "reason": reason,
+                "regarding": about,
+                "note": note[:1024],
+                "type": "Warning" if warning else "Normal",
+            }
+        )
+
+    async def _send_events(self) -> None:
+        events, self._events = self._events, []
+        for event in events:
+            namespace = event["metadata"]["namespace"]  # type: ignore[index]
+            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            await self._quietly("POST", path, event, "application/json")
+
+
+def sentence(gang: GangSeen, reason: Reason) -> str:
+    """A reason in a line."""
+    parts = []
+    if reason.asked and reason.placeable < reason.asked and reason.token is not Token.WAITING_FOR_MEMBERS:
+        parts.append(f"{reason.placeable} of {reason.asked} members could be placed now")
+    if reason.token is Token.WAITING_FOR_MEMBERS:
+        parts.append(f"{gang.awaiting} of {gang.least} members are missing or gated")
+    if reason.detail:
+        parts.append(reason.detail)
+    parts += [f"{count} nodes {what}" for what, count in reason.counts[:4]]
+    if reason.blockers:
+        parts.append(f"behind {', '.join(reason.blockers[:3])}")
+    return "; ".join(parts) or "it waits"

@@ -1,0 +1,138 @@
+"""List, then watch; when the stream ends go on from the last version; when that is too old list again and compare."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from .api import Api, ApiError
+from .http import Broken
+
+T = TypeVar("T")
+
+
+class Line(msgspec.Struct):
+    """One change, the object still unread."""
+
+    type: str
+    object: msgspec.Raw
+
+
+GONE = 410
+
+
+class Listener(Generic[T]):
+    """Keeps one kind of object up to date.
+
+    `put` and `drop` are called for every change; after a gap, for every difference: objects that vanished unseen are
+    dropped, and those that did not change are left alone.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        item: type[T],
+        put: Callable[[T], None],
+        drop: Callable[[T], None],
+        changed: Callable[[], None],
+        **query: object,
+    ) -> None:
+        self.api = api
+        self.path = path
+        self.item = item
+        self.put = put
+        self.drop = drop
+        self.changed = changed
+        self.query = query
+        self.version = ""
+        self.known: dict[str, tuple[str, T]] = {}
+        """Version and object by uid."""
+        self.lists = 0
+        self.reopened = 0
+        self._line = msgspec.json.Decoder(Line)
+        self._object = msgspec.json.Decoder(item)
+
+    async def list(self) -> None:
+        """Read everything and tell the differences to what was known."""
+        items, version = await self.api.list(self.path, self.item, **self.query)
+        self.lists += 1
+        there: set[str] = set()
+        for item in items:
+            meta: Any = item.metadata  # type: ignore[attr-defined]
+            there.add(meta.uid)
+            kept = self.known.get(meta.uid)
+            if kept is None or kept[0] != meta.resource_version:
+                self._put(item)
+        for uid in [uid for uid in self.known if uid not in there]:
+            self._drop(self.known[uid][1])
+        self.version = version
+        self.changed()
+
+    async def follow(self) -> None:
+        """Watch for ever; lists first where that has not been done."""
+        failures = 0
+        while True:
+            try:
+                if not self.version:
+                    await self.list()
+                await self._stream()
+                failures = 0
+                self.reopened += 1
+            except ApiError as no:
+                if no.status == GONE:
+                    self.version = ""
+                    continue
+                failures += 1
+                await asyncio.sleep(pause(failures, no.retry_after))
+            except Broken:
+                failures += 1
+                await asyncio.sleep(pause(failures))
+
+    async def _stream(self) -> None:
+        stream = self.api.watch(self.path, self.version, **self.query)
+        async with contextlib.aclosing(stream):
+            async for line in stream:
+                if line:
+                    self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        event = self._line.decode(line)
+        if event.type == "ERROR":
+            status: dict[str, Any] = msgspec.json.decode(event.object)
+            raise ApiError(int(status.get("code") or 0), str(status.get("reason")), str(status.get("message")))
+        item = self._object.decode(event.object)
+        self.version = item.metadata.resource_version  # type: ignore[attr-defined]
+        if event.type == "BOOKMARK":
+            return
+        if event.type == "DELETED":
+            self._drop(item)
+        else:
+            self._put(item)
+        self.changed()
+
+    def _put(self, item: T) -> None:
+        meta: Any = item.metadata  # type: ignore[attr-defined]
+        self.known[meta.uid] = (meta.resource_version, item if self.item.__name__ != "Pod" else _bare(item))
+        self.put(item)
+
+    def _drop(self, item: T) -> None:
+        meta: Any = item.metadata  # type: ignore[attr-defined]
+        self.known.pop(meta.uid, None)
+        self.drop(item)
+
+
+def _bare(item: T) -> T:
+    """Of pods only the name is kept here; there may be very many."""
+    meta: Any = item.metadata  # type: ignore[attr-defined]
+    slim = type(meta)(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    return type(item)(metadata=slim)  # type: ignore[call-arg]
+
+
+def pause(failures: int, asked: float = 0.0) -> float:
+    """Longer each time, up to half a minute, and never all at once."""
+    longest: float = min(0.2 * 2 ** min(failures, 8), 30.0)
+    return max(asked, longest * (0.5 + random.random() / 2))

@@ -1,0 +1,145 @@
+"""A cluster to play scenes in: an administrator's client, a made-up kubelet, and schedulers of ours."""
+
+import asyncio
+import contextlib
+import time
+from contextlib import asynccontextmanager
+
+from tools.control_plane.kubelet import Kubelet
+from tools.control_plane.rig import Rig
+from tools.control_plane.stage import Stage
+from tutti.kube.api import Api
+from tutti.kube.config import Config
+from tutti.kube.credentials import from_file
+from tutti.kube.scheduler import Scheduler
+
+EVERYTHING = (
+    "/api/v1/pods",
+    "/apis/scheduling.k8s.io/v1beta1/podgroups",
+    "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
+    "/apis/tutti.dev/v1alpha1/placements",
+    "/apis/events.k8s.io/v1/events",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
+    "/api/v1/nodes",
+)
+PATIENCE = 20.0
+
+
+class Play:
+    """One scene: what there is to act with."""
+
+    def __init__(self, rig: Rig, stage: Stage, kubelet: Kubelet) -> None:
+        self.rig = rig
+        self.stage = stage
+        self.kubelet = kubelet
+        self.schedulers: list[Scheduler] = []
+
+    @classmethod
+    async def prepare(cls, rig: Rig) -> None:
+        """What has to be there before anything else."""
+        stage = Stage(rig.kubeconfig())
+        await stage.install()
+        await stage.priorities(high=1000, middle=500, low=10)
+        stage.close()
+
+    @classmethod
+    async def perform(cls, rig: Rig, scene, kubelet: bool = True) -> None:
+        """Play a scene, then clear the stage."""
+        stage = Stage(rig.kubeconfig())
+        hand = Kubelet(Api(from_file(rig.kubeconfig()), 8))
+        play = cls(rig, stage, hand)
+        task = asyncio.create_task(hand.run()) if kubelet else None
+        try:
+            await asyncio.wait_for(scene(play), 120)
+        finally:
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            for scheduler in play.schedulers:
+                scheduler.api.close()
+            await stage.clear(*EVERYTHING)
+            hand.api.close()
+            stage.close()
+
+    @asynccontextmanager
+    async def scheduler(self, config: Config | None = None, kubeconfig=None, api: Api | None = None):
+        """A scheduler of ours, at work; it ends as if it were killed."""
+        api = api or Api(from_file(kubeconfig or self.rig.kubeconfig()), 24)
+        scheduler = Scheduler(api, config or Config())
+        self.schedulers.append(scheduler)
+
+        async def work():
+            async with asyncio.TaskGroup() as group:
+                await scheduler.listen(group)
+                group.create_task(scheduler.lead())
+
+        task = asyncio.create_task(work())
+        try:
+            ready = asyncio.create_task(scheduler.ready.wait())
+            await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            yield scheduler
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, BaseExceptionGroup):
+                await task
+            api.close()
+
+    async def until(self, condition, what: str = "it"):
+        """Wait for a condition on the pods' nodes (by name), or for any awaitable truth; answers with what it gave."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            found = await condition()
+            if found:
+                return found
+            if time.monotonic() > end:
+                told = [(s.notices[-3:], s.driver.answers()) for s in self.schedulers]
+                raise AssertionError(f"{what} never came: {await self.stage.nodes_of()} {told}")
+            await asyncio.sleep(0.03)
+
+    async def until_bound(self, *prefixes: str, count: int | None = None, namespace: str = "default"):
+        """Wait until all pods (or so many) whose names begin so are bound; answers with their nodes."""
+
+        async def check():
+            nodes = await self.stage.nodes_of(namespace)
+            mine = {name: node for name, node in nodes.items() if name.startswith(prefixes)}
+            bound = {name: node for name, node in mine.items() if node}
+            return bound if mine and len(bound) >= (count or len(mine)) else None
+
+        return await self.until(check, f"{prefixes} bound")
+
+    async def until_told(self, group: str, status: str, kind: str = "PodGroupInitiallyScheduled"):
+        """Wait until a native group's condition says so; answers with the condition."""
+
+        async def check():
+            found = await self.stage.get(f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{group}")
+            conditions = found.get("status", {}).get("conditions", [])
+            return next((c for c in conditions if c["type"] == kind and c["status"] == status), None)
+
+        return await self.until(check, f"{group} {status}")
+
+    async def until_gone(self, *prefixes: str):
+        """Wait until no pod has a name that begins so."""
+
+        async def check():
+            return not [name for name in await self.stage.nodes_of() if name.startswith(prefixes)]
+
+        return await self.until(check, f"{prefixes} gone")
+
+    async def bound(self, *prefixes: str) -> dict[str, str]:
+        """Pods whose names begin so and that have a node."""
+        nodes = await self.stage.nodes_of()
+        return {name: node for name, node in nodes.items() if node and name.startswith(prefixes)}
+
+    async def settle(self, scheduler: Scheduler) -> None:
+        """Until the scheduler has heard of everything and has nothing to write."""
+        for _ in range(200):
+            await asyncio.sleep(0.03)
+            if scheduler.hands.is_idle and not scheduler.mirror.dirty_gangs:
+                return

@@ -1,0 +1,127 @@
+"""Whole gangs on a real API server: started together, or waiting together with a reason."""
+
+import asyncio
+
+from tools.control_plane.stage import gang, group, many, node, pod
+
+
+def test_two_gangs_one_place(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+        async with play.scheduler():
+            nodes = await play.until_bound("a-")
+            told = await play.until_told("b", "False")
+            await play.until_told("a", "True")
+            assert sorted(nodes.values()) == ["n0", "n1", "n2", "n3"]
+            assert told["reason"] == "Unschedulable"
+            assert not await play.bound("b-")
+            pods = await play.stage.pods()
+            said = [c for c in pods["b-0"]["status"]["conditions"] if c["type"] == "PodScheduled"]
+            assert said[0]["reason"] == "Unschedulable"
+            assert "NoCapacity" in said[0]["message"]
+            placements = await play.stage.items("/apis/tutti.dev/v1alpha1/placements")
+            assert [p["spec"]["gang"] for p in placements] == ["default/a"]
+
+    play(scene)
+
+
+def test_the_second_starts_when_the_first_has_ended(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            await play.stage.make(*gang("a", 2, annotations={"rig/x": ""}))
+            await play.until_bound("a-")
+            await play.stage.make(*gang("b", 2))
+            await play.until_told("b", "False")
+            for name in ("a-0", "a-1"):
+                await play.stage.remove(f"/api/v1/namespaces/default/pods/{name}")
+            await play.until_bound("b-")
+
+    play(scene)
+
+
+def test_pods_before_their_group(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler() as scheduler:
+            await play.stage.make(pod("a-0", "a"), pod("a-1", "a"))
+            await asyncio.sleep(0.2)
+            await play.settle(scheduler)
+            assert not await play.bound("a-")
+            await play.stage.make(group("a", 2))
+            await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_a_group_before_its_pods_says_who_is_missing(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            await play.stage.make(group("a", 2), pod("a-0", "a"))
+            told = await play.until_told("a", "False")
+            assert "1 of 2" in told["message"]
+            assert not await play.bound("a-")
+            await play.stage.make(pod("a-1", "a"))
+            await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_single_pods_and_pods_of_others(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        await play.stage.make(pod("theirs", scheduler="other", gpus=8, nodeName="n0"))
+        async with play.scheduler():
+            await play.stage.make(pod("mine", gpus=8))
+            assert (await play.until_bound("mine"))["mine"] == "n1"
+            await play.stage.make(pod("next", gpus=1))
+            await asyncio.sleep(0.3)
+            assert not await play.bound("next")
+            await play.stage.remove("/api/v1/namespaces/default/pods/theirs")
+            assert (await play.until_bound("next"))["next"] == "n0"
+
+    play(scene)
+
+
+def test_a_gated_member_keeps_the_gang_waiting(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        gate = [{"name": "kueue.x-k8s.io/admission"}]
+        await play.stage.make(group("a", 2), pod("a-0", "a"), pod("a-1", "a", schedulingGates=gate))
+        async with play.scheduler():
+            await play.until_told("a", "False")
+            assert not await play.bound("a-")
+            path = "/api/v1/namespaces/default/pods/a-1"
+            await play.stage.api.write(
+                "PATCH", path, {"spec": {"schedulingGates": None}}, "application/merge-patch+json"
+            )
+            await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_minimum_first_then_the_rest(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        await play.stage.make(*gang("a", 3, least=2))
+        async with play.scheduler():
+            await play.until_bound("a-", count=2)
+            await play.stage.make(node("n2"))
+            await play.until_bound("a-", count=3)
+
+    play(scene)
+
+
+def test_a_higher_priority_takes_the_whole_gang(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        async with play.scheduler():
+            await play.stage.make(*gang("low", 2))
+            await play.until_bound("low-")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+            await play.until_bound("high-")
+            await play.until_gone("low-")
+
+    play(scene)

@@ -1,0 +1,83 @@
+"""A made-up kubelet for every node at once: pods that are bound run, end after a while, and go when they are told to.
+
+Annotations on a pod say otherwise: `rig/run-for: "2.5"` (seconds, then it succeeds), `rig/fails: OutOfcpu` (refused on
+admission), `rig/never` (its image is never there), `rig/grace: "1"` (seconds it takes to go).
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+from tutti.jobs.kube.objects import Pod
+from tutti.kube.api import MERGE, Api, ApiError
+from tutti.kube.http import Broken
+from tutti.kube.watch import Listener
+
+
+class Kubelet:
+    """Watches all pods and patches their status."""
+
+    def __init__(self, api: Api, delay: float = 0.0) -> None:
+        self.api = api
+        self.delay = delay
+        self.started: set[str] = set()
+        self.going: set[str] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        listener = Listener(self.api, "/api/v1/pods", Pod, self._put, self._drop, lambda: None)
+        try:
+            await listener.follow()
+        finally:
+            for task in list(self.tasks):
+                task.cancel()
+
+    def _put(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if not pod.spec.node_name:
+            return
+        if pod.metadata.deletion_timestamp is not None and uid not in self.going:
+            self.going.add(uid)
+            self._later(self._go(pod))
+        elif (
+            pod.status.phase in ("", "Pending") and uid not in self.started and pod.metadata.deletion_timestamp is None
+        ):
+            self.started.add(uid)
+            self._later(self._start(pod))
+
+    def _drop(self, pod: Pod) -> None:
+        self.started.discard(pod.metadata.uid)
+        self.going.discard(pod.metadata.uid)
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _start(self, pod: Pod) -> None:
+        said = pod.metadata.annotations or {}
+        if "rig/never" in said:
+            return
+        if "rig/fails" in said:
+            await self._say(pod, {"phase": "Failed", "reason": said["rig/fails"], "message": "refused on admission"})
+            return
+        await asyncio.sleep(self.delay)
+        await self._say(pod, {"phase": "Running"})
+        if "rig/run-for" in said:
+            await asyncio.sleep(float(said["rig/run-for"]))
+            await self._say(pod, {"phase": "Succeeded"})
+
+    async def _go(self, pod: Pod) -> None:
+        await asyncio.sleep(float((pod.metadata.annotations or {}).get("rig/grace", "0")))
+        with contextlib.suppress(ApiError, Broken):
+            await self.api.write("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
+
+    async def _say(self, pod: Pod, status: dict[str, str]) -> None:
+        with contextlib.suppress(ApiError, Broken):
+            await self.api.insist("PATCH", f"{path_of(pod)}/status", {"status": status}, MERGE)
+
+
+def path_of(pod: Pod) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
