@@ -14,13 +14,19 @@ READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG", "ACCELERATE_")
 @click.command(name="explain-job", context_settings=SETTINGS)
 @job_options
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
-@click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED, metavar="FILE|LINE...")
-def explain_job(what: tuple[str, ...], output: str, **options: Any) -> None:
-    """Say what Tutti understands of a job, without running it.
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of job files.")
+@click.argument("what", nargs=-1, type=click.UNPROCESSED, metavar="FILE|LINE...")
+def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any) -> None:
+    """Say what Tutti understands of a job you have.
 
-    Give a launch line (torchrun, accelerate, deepspeed, mpirun, python ...), a job file, a batch script or a Kubernetes
+    Nothing is run. Give a launch line (torchrun, accelerate, deepspeed, mpirun, python ...), a job file, a batch script or a Kubernetes
     manifest. Options of ours come first and win over what is read.
     """
+    if schema:
+        from tutti.jobs.schema import job_schema  # noqa: PLC0415
+
+        click.echo(json.dumps(job_schema(), indent=1))
+        return
     from tutti.jobs.explain import as_json, lines  # noqa: PLC0415 - not needed for --help
     from tutti.jobs.understand import understand  # noqa: PLC0415
 

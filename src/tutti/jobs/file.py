@@ -149,7 +149,25 @@ def _ill_typed(
         msgspec.convert({key: value}, kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as wrong:
         what = re.sub(r" - at `.*`$", "", str(wrong))
-        return [Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], "", source, line)]
+        hint = nearest(str(value), choices, f"write {' or '.join(choices)}") if (choices := _choices(kind, key)) else ""
+        return [Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], hint, source, line)]
+    return []
+
+
+def _choices(kind: type[Part], key: str) -> list[str]:
+    """The words a field may be, where it is one of a few."""
+    fields = {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]
+    found = fields[key]
+    inner = (
+        [part for part in found.types if isinstance(part, inspect.EnumType)]
+        if isinstance(found, inspect.UnionType)
+        else [found]
+    )
+    for one in inner:
+        if isinstance(one, inspect.EnumType):
+            return [str(member.value) for member in one.cls]
+        if isinstance(one, inspect.LiteralType):
+            return [str(value) for value in one.values]
     return []
 
 

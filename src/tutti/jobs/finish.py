@@ -140,7 +140,7 @@ def _legal(draft: Draft, gang: Gang) -> None:
         return
     if broken := draft.world.broken(world):
         counts = " and ".join(map(str, draft.world.nearest(world)))
-        hint = f"nearest legal counts of ranks are {counts}" if counts else "no count of ranks is legal"
+        hint = f"nearest legal worlds are {counts}" if counts else "no world is legal"
         draft.problems.append(Problem(f"{broken} ({draft.world.why})", hint=hint, file=draft.file, line=draft.line))
 
 

@@ -29,6 +29,8 @@ class Spec(NamedTuple):
     program: str
     takes: Mapping[str, int]
     alias: Mapping[str, str] = {}
+    strict: bool = False
+    """Whether every option is known here, so that a stranger is a mistake."""
 
 
 class Given(NamedTuple):
@@ -113,7 +115,7 @@ class _Given:
         short = not spelling.startswith("--")
         if short and plain in self.table.alias:
             return self.table.alias[plain]
-        if plain in self.table.takes and (not short or len(plain) > 1):
+        if plain in self.table.takes:
             return plain
         if not short and plain in self.table.alias:
             return self.table.alias[plain]
@@ -122,9 +124,11 @@ class _Given:
 
     def _strange(self, spelling: str, equals: str, unknown: tuple[str, ...]) -> None:
         close = get_close_matches(canonical(spelling), list(self.table.takes), 1, CLOSE)
-        if close and spelling.startswith("--") and not unknown:
+        if (self.table.strict or (close and spelling.startswith("--"))) and not unknown:
             known = [f"--{name}" for name in self.table.takes if len(name) > 1]
-            raise Misread(f"{self.table.program} has no option {spelling}", nearest(f"--{canonical(spelling)}", known))
+            raise Misread(
+                f"{self.table.program} has no option {spelling}", nearest(f"--{canonical(spelling)}", known, " ")
+            )
         self.unknown.append(self.words[self.at - 1])
         follows = self.words[self.at].text if self.at < len(self.words) else "-"
         if not equals and not follows.startswith("-") and not _is_program(follows) and self.at + 1 < len(self.words):

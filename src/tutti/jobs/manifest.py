@@ -203,7 +203,7 @@ class _Manifest:
         gang = _with_bounds(result.gang, group.batches, group.owned)
         notes = [*(self.notes if first else []), *(group.owned.notes if group.owned else ())]
         if gang.unsupported:
-            notes.append(f"{gang.unsupported} is not honoured, so the gang would be refused")
+            notes.append(f"it would be refused: {gang.unsupported}")
         if result.awaiting > 0 and not group.present:
             notes.append("its pods are not in this file")
         place = f"{self.source}:{group.line}"

@@ -32,7 +32,7 @@ class BadJob(Misused):
     """A job that cannot be understood: everything that is wrong with it."""
 
     def __init__(self, problems: Iterable[Problem], source: str = "the job") -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
         super().__init__("\n  ".join([f"{source} is not well formed", *map(str, self.problems)]))
 
 
@@ -54,4 +54,4 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     close = get_close_matches(word, names, 1, 0.6) or get_close_matches(word.lower(), names, 1, 0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return otherwise or (f"known are {', '.join(sorted(names)[:12])}" if names else "")
+    return otherwise.strip() if otherwise else (f"known are {', '.join(sorted(names)[:12])}" if names else "")

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from . import line
 from .batch import flux, lsf, pbs, slurm
 from .batch.header import Directive, Header, header, managers
 from .draft import Draft
-from .file import directives
+from .file import directives, from_data
 from .problems import BadJob, Misread
 from .shell import Word, commands
 
@@ -16,6 +18,7 @@ SAYS = {
     "lsf": "an LSF batch script",
     "flux": "a Flux batch script",
 }
+STRICT = slurm.TABLE._replace(program="#SBATCH", strict=True)
 READERS: Mapping[str, Callable[[Sequence[Word], Draft], object]] = {
     "slurm": lambda words, draft: slurm.read(words, draft, "#SBATCH"),
     "pbs": pbs.read,
@@ -42,6 +45,7 @@ def _ours(text: str, source: str, draft: Draft) -> None:
     said, lines = directives(text, source)
     if said:
         draft.what = "a script with #tutti: lines"
+        from_data(said, source, lambda *path: lines.get(str(path[0]), 0) if path else 0)
     for field, value in said.items():
         draft.say(field, value, f"{source}:{lines[field]}")
 
@@ -67,7 +71,7 @@ def _by_line(found: tuple[Directive, ...], draft: Draft) -> None:
     for directive in found:
         draft.line = directive.line
         try:
-            draft.options(directive.words, slurm.TABLE, stop_at_word=False)
+            draft.options(directive.words, STRICT, stop_at_word=False)
         except BadJob:
             continue
     if draft.problems:
@@ -84,17 +88,22 @@ class _Places:
 
     def __enter__(self) -> None:
         self.draft.place = self._place  # type: ignore[method-assign]  # for as long as the header is read
+        self.before = len(self.draft.problems)
 
     def __exit__(self, *_: object) -> None:
         self.draft.place = self.original  # type: ignore[method-assign]
+        late = self.draft.problems[self.before :]
+        self.draft.problems[self.before :] = [replace(p, line=self._line(p.what) or p.line) for p in late]
 
     def _place(self, what: str) -> str:
-        first = what.split(" ", maxsplit=1)[0]
-        matching = (
-            n for text, n in self.lines.items() if len(first) == 2 and text.startswith(first) and text[1:2] != "-"
-        )
-        line = self.lines.get(first) or next(matching, 0)
+        line = self._line(what)
         return f"{what} at {self.draft.file}:{line}" if line else f"{what} in {self.draft.file}"
+
+    def _line(self, what: str) -> int:
+        """The line of the option that a text begins with."""
+        first = what.split(" ", 1)[0].rstrip(":")
+        glued = (n for text, n in self.lines.items() if len(first) == 2 and text.startswith(first) and text[1:2] != "-")
+        return self.lines.get(first) or next(glued, 0)
 
 
 def _command(text: str, source: str) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def understand_line(
         found = commands(text, draft.env)
     except Misread as wrong:
         raise BadJob([wrong.at(text[:200])], COMMAND_LINE) from None
-    if not found:
+    if not found or not any(word.text for one in found for word in one.words):
         raise BadJob([Problem("there is no command in it", text[:200])], COMMAND_LINE)
     draft.say("command", text, "the command line")
     if len(found) == 1:

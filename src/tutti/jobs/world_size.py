@@ -30,9 +30,9 @@ class WorldRule(Data, frozen=True):
 
     def _broken(self, world: int) -> Iterator[str]:
         if world % self.multiple:
-            yield f"{world} ranks are not a multiple of {self.multiple}"
+            yield f"a world of {world} is not a multiple of {self.multiple}"
         elif self.listed and world not in self.listed:
-            yield f"{world} ranks are not among the legal counts"
+            yield f"a world of {world} is not among the legal ones"
         else:
             replicas = world // self.replica if world % self.replica == 0 else 0
             share = f"{self.micro} samples x {replicas or '?'} replicas"

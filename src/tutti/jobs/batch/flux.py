@@ -43,7 +43,7 @@ DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
-    found = draft.options(tuple(words), TABLE, stop_at_word=False)
+    found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
     flags = found.flags
     _members(flags, draft)
     for option, field in (("queue", "queue"), ("job-name", "name"), ("name", "name"), ("cwd", "cwd")):

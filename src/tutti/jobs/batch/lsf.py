@@ -55,7 +55,7 @@ NOT_HERE = {
 
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
-    found = draft.options(tuple(words), TABLE, stop_at_word=False)
+    found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
     flags = found.flags
     needs = " ".join(flag.text for name, flag in found.every if name == "R")
     _members(flags, needs, draft)

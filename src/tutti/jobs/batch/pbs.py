@@ -54,7 +54,7 @@ IGNORED_RESOURCES = {
 
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
-    found = draft.options(tuple(words), TABLE, stop_at_word=False)
+    found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
     resources: dict[str, tuple[str, Flag]] = {}
     for name, flag in found.every:
         if name == "l":

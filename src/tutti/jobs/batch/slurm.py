@@ -99,10 +99,21 @@ NOT_HERE = {
 
 def read(words: Sequence[Word], draft: Draft, program: str = "sbatch") -> Given:
     """Options into fields; whatever changes nothing here is named with the reason."""
-    table = Spec(program, TABLE.takes, TABLE.alias)
+    table = Spec(program, TABLE.takes, TABLE.alias, strict=True)
     found = draft.options(tuple(words), table, stop_at_word=program != "#SBATCH")
+    _repeated(found, draft)
     fields(found, draft)
     return found
+
+
+def _repeated(found: Given, draft: Draft) -> None:
+    """Of an option that is given twice, Slurm heeds the last."""
+    for name, flag in found.every:
+        if flag != found.flags[name]:
+            draft.ignore(
+                f"{flag.spelling} {flag.text}".strip(),
+                f"{found.flags[name].spelling} comes later, and the last one counts",
+            )
 
 
 def fields(found: Given, draft: Draft) -> None:
@@ -146,8 +157,6 @@ def _simple(flags: dict[str, Flag], draft: Draft) -> None:
 def resources(flags: dict[str, Flag], draft: Draft) -> None:
     """Nodes as members where the job counts in nodes, tasks as members where it does not."""
     asked = _Asked(flags, draft)
-    if draft.problems:
-        return
     if asked.by_nodes:
         low, high = asked.nodes
         tasks = asked.tasks_on_a_node

@@ -66,7 +66,8 @@ def read(words: Sequence[Word], draft: Draft) -> tuple[Word, ...]:
 def _settings(found: Given, draft: Draft) -> "config.Settings":
     flag = found.flags.get("config-file")
     if flag is None:
-        draft.warn("no --config_file is named; a default configuration of accelerate, if there is one, was not read")
+        if "num-processes" not in found.flags:
+            draft.warn("no --config_file is named; a default configuration of accelerate, if any, was not read")
         return config.Settings()
     if flag.value.unknown:
         draft.ask(f"{flag.spelling} {flag.text}: known only when it runs")

@@ -2,17 +2,19 @@
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tutti.jobs.draft import Draft
 from tutti.jobs.problems import Problem
-from tutti.jobs.yaml_file import Document, load
+
+if TYPE_CHECKING:
+    from tutti.jobs.yaml_file import Document
 
 
 class Settings:
     """Keys and values of a file, and where each stands."""
 
-    def __init__(self, value: Any = None, source: str = "", document: Document | None = None, text: str = "") -> None:
+    def __init__(self, value: Any = None, source: str = "", document: "Document | None" = None, text: str = "") -> None:
         self.value: dict[str, Any] = value if isinstance(value, dict) else {}
         self.source = source
         self._document = document
@@ -39,6 +41,8 @@ def read(name: str, draft: Draft) -> Settings:
         return Settings(source=name)
     if name.endswith(".json") or text.lstrip().startswith("{"):
         return _json(text, name, draft)
+    from tutti.jobs.yaml_file import load  # noqa: PLC0415 - the parser is not needed for JSON
+
     documents = load(text, name)
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
         draft.problems.append(Problem("it is not one table of keys and values", file=name))

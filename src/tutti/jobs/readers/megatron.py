@@ -99,7 +99,7 @@ def _together(tensor: int, source: str, draft: Draft) -> None:
         return
     if per_member == 1 and draft.has("workers"):
         draft.say("group", f"{tensor}@node", source)
-    elif per_member % tensor:
+    elif per_member % tensor and draft.launcher:
         draft.warn(f"tensor groups of {tensor} do not fit evenly into {per_member} ranks per node")
     else:
         draft.sources.setdefault("topology", f"tensor groups of {tensor} share a node's NVLink: {source}")

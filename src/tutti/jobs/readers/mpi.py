@@ -35,6 +35,9 @@ def read(words: Sequence[Word], draft: Draft, program: str = "mpirun") -> tuple[
     found = draft.options(contexts[0], TABLE)
     draft.launcher = "mpi"
     draft.framework("mpi", draft.place(program))
+    if draft.manager:
+        # The batch system hands its hosts and slots to mpirun.
+        return found.rest
     total = sum(filter(None, (_count(draft.options(context, TABLE), draft) for context in contexts))) or None
     hosts = _hosts(found, draft)
     per_node = _per_node(found, draft)
