@@ -125,7 +125,8 @@ def test_an_unknown_gang_ends_with_3_and_the_nearest_name(capsys, tmp_path, reco
     assert (code, err) == (3, "error: there is no gang named 'pear'.\n  try: pair\n")
 
 
-def test_a_view_must_be_named(capsys, tmp_path):
+def test_without_a_view_the_daemon_is_asked(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TUTTI_HOME", "/tmp/tutti-nobody-is-here")
     code, _, err = said(capsys, tmp_path, None, "why", "pair")
-    assert code == 2
-    assert "--view FILE" in err
+    assert code == 5
+    assert "no daemon is running" in err

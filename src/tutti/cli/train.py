@@ -9,6 +9,6 @@ import click
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def train(arguments: tuple[str, ...]) -> None:
-    """Run an elastic training loop on this machine, without a scheduler."""
+    """Run an elastic training loop here, without a scheduler."""
     # The library stands alone, so the command becomes its launcher instead of calling into it.
     os.execv(sys.executable, [sys.executable, "-m", "tutti.train", *arguments])  # noqa: S606 - our own launcher

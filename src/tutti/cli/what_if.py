@@ -1,24 +1,40 @@
 """`tutti what-if`: what starts when, before and after a change of a recorded cluster."""
 
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from tutti.api.client import Client
 
 if TYPE_CHECKING:
     from tutti.sim.what_if import Answer
 
 
 @click.command(name="what-if")
-@click.argument("snapshot", type=click.Path(path_type=Path))
+@click.argument("snapshot", type=click.Path(path_type=Path), required=False)
 @click.option("--add-nodes", multiple=True, metavar="NxG[:KIND]", help="More nodes: 8x8, or 8x8:h100.")
 @click.option("--remove", multiple=True, metavar="KEY=VALUE", help="Fewer nodes: node=n3, rack=b, kind=a100.")
 @click.option("--queue", multiple=True, metavar="QUEUE.FIELD=VALUE", help="Another weight, limit or guarantee.")
 @click.option("--submit", multiple=True, metavar="FILE", help="One more gang, from a TOML file.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
-def what_if(snapshot: Path, output: str, **changes: tuple[str, ...]) -> None:
-    """Say what would start when if the cluster were different."""
+def what_if(snapshot: Path | None, output: str, **changes: tuple[str, ...]) -> None:
+    """Say what would start when if the cluster were different.
+
+    Without a snapshot: this box as it is now.
+    """
+    if snapshot is None:
+        with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+            now = Path(folder) / "now.json"
+            now.write_bytes(Client().call("GET", "/v1/snapshot"))
+            _answered(now, output, changes)
+        return
+    _answered(snapshot, output, changes)
+
+
+def _answered(snapshot: Path, output: str, changes: dict[str, tuple[str, ...]]) -> None:
     from tutti.sim.what_if import Changes, ask  # noqa: PLC0415 - numpy and the engine are not needed for --help
 
     answer = ask(snapshot, Changes(**changes))

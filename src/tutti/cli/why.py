@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tutti.errors import Misused
+from tutti.cli.names import complete_jobs
 
 if TYPE_CHECKING:
     from tutti.cli.recording import Recorded
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_jobs)
 @click.option("--view", "file", metavar="FILE", help="A recorded view; see `tutti replay`.")
 @click.option(
     "--effort", type=click.IntRange(0, 10_000), default=60, metavar="N", help="Decisions to try remedies with."
@@ -23,13 +23,37 @@ def why(name: str | None, file: str | None, effort: int, output: str) -> None:
 
     Without a name: how many gangs wait for what.
     """
+    if file is None:
+        live(name, effort, output)
+        return
     from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
 
-    if file is None:
-        raise Misused("which view?", hint="tutti why NAME --view FILE")
     recorded = read(file)
     lines = summed(recorded, output) if name is None else explained(recorded, name, effort, output)
     click.echo("\n".join(lines))
+
+
+def live(name: str | None, effort: int, output: str) -> None:
+    """Ask the daemon."""
+    from tutti.api.client import Client, job_path  # noqa: PLC0415
+    from tutti.cli.output import empty_without_daemon, show  # noqa: PLC0415
+
+    client = Client()
+    if name is not None:
+        answer = client.get(job_path(name, "why"), effort=effort)
+        told = {**answer["explanation"], **answer}
+        show(told, output, lambda: answer["lines"], [name])
+        return
+    answer = empty_without_daemon(lambda: client.get("/v1/why"), {"reasons": []})
+    rows = answer["reasons"]
+
+    def lines() -> list[str]:
+        from tutti.views.table import table  # noqa: PLC0415
+
+        listed = [["reason", "jobs", "first"], *([r["reason"], str(r["jobs"]), ", ".join(r["first"])] for r in rows)]
+        return table(listed, right=False) if rows else ["nobody waits"]
+
+    show(answer, output, lines, [row["reason"] for row in rows])
 
 
 def explained(recorded: "Recorded", name: str, effort: int, output: str) -> list[str]:

@@ -23,7 +23,9 @@ def made_up(job: Job, taken: Callable[[str], bool]) -> str:
 def stem_of(job: Job) -> str:
     """What a job runs, in a word: its script, its module, or its program."""
     command = job.command or next((part.command for part in job.roles.values() if part.command), ())
-    words = command.split() if isinstance(command, str) else list(command)
+    # Of a line for the shell only the first word says something.
+    given = [command] if isinstance(command, str) else list(command)
+    words = [word.split()[0] for word in given if word.split()]
     telling = [word for word in words if word.endswith((".py", ".sh"))]
     telling += [word for word in words if not word.startswith("-") and Path(word).name not in SAYS_LITTLE]
     stem = NOT_IN_NAMES.sub("-", Path(telling[0]).stem if telling else "job").strip("-").lower()

@@ -241,8 +241,8 @@ class LocalService:
     async def logs(self, name: str, rank: int, begin: int, tail: int) -> t.Logs:
         page = await self.job(name)
         if rank < 0:
-            failing = [one.rank for one in page.ranks if one.code]
-            rank = failing[0] if failing else min((one.rank for one in page.ranks), default=0)
+            first = self._first_failed(page) if page.job.ended_us else -1
+            rank = first if first >= 0 else min((one.rank for one in page.ranks), default=0)
         ended = name not in self.backend.held
         return await asyncio.to_thread(log_piece, name, page.log_folder, rank, begin, min(tail, 4 << 20), ended)
 
@@ -264,8 +264,15 @@ class LocalService:
         # Its end is on the way to the disk; whoever is told of it may rely on it.
         await self.journal.commit(())
         page = self._past(name)
-        first = next((one.rank for one in page.ranks if one.code), -1)
+        first = self._first_failed(page)
         return t.Waited(job=page.job, ended=True, first=first, log_folder=page.log_folder)
+
+    def _first_failed(self, page: t.JobPage) -> int:
+        """The rank that failed first, as its keeper saw it; the others may have ended because of it."""
+        sql = "SELECT record FROM runs WHERE job = ? ORDER BY number DESC LIMIT 1"
+        found = self.journal.rows(sql, page.job.id)
+        record = msgspec.json.decode(found[0]["record"]) if found and found[0]["record"] else {}
+        return int(record.get("first", -1)) if page.job.code else -1
 
     def has_ended(self, name: str) -> None:
         """Wake those who wait for the end of a job."""

@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from tutti.local.keeper import cgroup, member, records, tree
+from tutti.local.keeper.attach import Attached
 from tutti.local.keeper.listeners import Listeners
 from tutti.local.keeper.locks import Busy, Locks
 from tutti.local.keeper.logs import Log
@@ -22,8 +23,10 @@ from tutti.local.keeper.member import Gate, Member
 from tutti.local.keeper.orders import ORDERS
 from tutti.local.keeper.spec import MemberSpec, Spec
 from tutti.local.keeper.talk import JobTalk
+from tutti.train.agent import lines
 
 PREEMPTED, RELEASED = 75, 76
+SHELL_WORDS = frozenset({"attach", "keys", "size"})
 ROWS_AT_ONCE = 500
 LAST_WORDS_S = 5.0
 """How long an idle keeper waits for its daemon to have heard the end."""
@@ -50,8 +53,9 @@ class Keeper:
         self.noticed = self.told_limit = False
         self.closing = not spec.loose
         self.refusal = ""
+        self.shells: dict[int, Attached] = {}
         self.selector = selectors.DefaultSelector()
-        self.listeners = Listeners(listener, self.selector, self.hear, self.hello)
+        self.listeners = Listeners(listener, self.selector, self.hear, self.hello, self._hung_up)
         self.talk = JobTalk(spec.channel, self.selector, self.tell) if spec.channel else None
         self.group = cgroup.make(f"tutti-{spec.nonce}")
         if self.group is not None and spec.memory:
@@ -240,13 +244,34 @@ class Keeper:
                 if number == signal.SIGTERM:
                     one.signal(signal.SIGCONT)
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """The daemon said something."""
+    def hear(self, message: dict[str, Any], line: lines.Lines) -> None:
+        """A daemon, or a person who wants a shell, said something."""
+        if message.get("say") in SHELL_WORDS:
+            self._shell(message, line)
+            return
         order = ORDERS.get(str(message.get("say")))
         if order is None:
             self.tell({"say": "unknown", "of": str(message.get("say"))})
         else:
             order(self, message)
+
+    def _shell(self, message: dict[str, Any], line: lines.Lines) -> None:
+        shell = self.shells.get(line.fileno())
+        if message["say"] == "attach":
+            one = self.members.get(int(message.get("rank", 0)))
+            if one is None or one.code is not None or shell is not None:
+                line.send({"say": "gone", "code": 1, "why": f"rank {message.get('rank', 0)} is not running"})
+            else:
+                self.shells[line.fileno()] = Attached(self, line, one.spec, message)
+        elif shell is not None and message["say"] == "keys":
+            shell.keys(str(message["data"]))
+        elif shell is not None:
+            shell.resize(message)
+
+    def _hung_up(self, line: lines.Lines) -> None:
+        shell = self.shells.get(line.fileno())
+        if shell is not None:
+            shell.hang_up()
 
     # -- what is told
 

@@ -23,12 +23,13 @@ class Listeners:
         self,
         listener: socket.socket,
         selector: selectors.DefaultSelector,
-        hear: Callable[[Message], None],
+        hear: Callable[[Message, lines.Lines], None],
         hello: Callable[[], list[Message]],
+        gone: Callable[[lines.Lines], None],
     ) -> None:
         self._listener = listener
         self._selector = selector
-        self._hear, self._hello = hear, hello
+        self._hear, self._hello, self._gone = hear, hello, gone
         self._lines: list[lines.Lines] = []
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ, self._accept)
@@ -68,13 +69,14 @@ class Listeners:
         except lines.BadLine:
             said, line.is_open = [], False
         for message in said:
-            self._hear(message)
+            self._hear(message, line)
         if not line.is_open:
             self._forget(line)
 
     def _forget(self, line: lines.Lines) -> None:
         if line in self._lines:
             self._lines.remove(line)
+            self._gone(line)
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(line)
             line.close()

@@ -1,0 +1,28 @@
+"""`tutti attach`: a shell beside a rank of a running job."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tutti.api.client import Client, job_path
+from tutti.cli.names import job_argument
+from tutti.errors import Refused
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("-r", "--rank", type=click.IntRange(0), default=0, help="Beside which rank (0).")
+@job_argument
+@click.argument("words", nargs=-1, metavar="[COMMAND...]")
+def attach(name: str, rank: int, words: tuple[str, ...]) -> None:
+    """Open a shell beside a rank of a running job.
+
+    Open a shell beside a rank of a running job, with its variables, devices and folder.
+    """
+    from tutti.cli.terminal import attached  # noqa: PLC0415 - not needed for --help
+
+    page = Client().get(job_path(name))
+    channel = page["variables"].get("TUTTI_CHANNEL", "")
+    if not channel:
+        raise Refused(f"{name} is {page['job']['state']}, and not running")
+    sys.exit(attached(Path(channel.removeprefix("unix:")).parent, rank, list(words)))

@@ -1,0 +1,61 @@
+"""`tutti update`, `resize`, `move`: change a job that waits or runs."""
+
+from typing import Any
+
+import click
+
+from tutti.api.client import Client, job_path
+from tutti.cli.names import job_argument
+from tutti.cli.output import hint
+from tutti.errors import Misused
+
+dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+
+
+def _change(name: str, said: dict[str, Any], dry_run: bool) -> None:
+    hint(Client().post(job_path(name, "update"), {"set": said, "dry_run": dry_run})["said"])
+
+
+@click.command()
+@job_argument
+@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
+@dry
+def update(name: str, changes: tuple[str, ...], dry_run: bool) -> None:
+    """Change time, priority ... of a job.
+
+    Change keys of a job: time=3h priority=10 deadline=6h. While it runs, only what can change then.
+    """
+    said: dict[str, Any] = {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals or not key:
+            raise Misused(f"{change!r} is no change", hint="time=3h priority=10")
+        said[key.replace("-", "_")] = _value(value)
+    _change(name, said, dry_run)
+
+
+def _value(text: str) -> Any:
+    if text in {"true", "false"}:
+        return text == "true"
+    return int(text) if text.removeprefix("-").isdigit() else text
+
+
+@click.command()
+@job_argument
+@click.argument("workers", metavar="N|MIN:MAX")
+@dry
+def resize(name: str, workers: str, dry_run: bool) -> None:
+    """Give a waiting or elastic job another size.
+
+    Another size for a waiting job, or other bounds for an elastic one.
+    """
+    _change(name, {"workers": workers, "want": 0}, dry_run)
+
+
+@click.command()
+@job_argument
+@click.argument("queue")
+@dry
+def move(name: str, queue: str, dry_run: bool) -> None:
+    """Put a waiting job into another queue."""
+    _change(name, {"queue": queue}, dry_run)

@@ -1,0 +1,140 @@
+"""`tutti stop`, `serve`, `backup`, `config`, `audit`: the daemon itself."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tutti.api.client import Client
+from tutti.api.home import home
+from tutti.cli.output import hint, output_option, show
+from tutti.errors import NotFound, Refused, TuttiError
+
+STOP_S = 20.0
+
+
+@click.command()
+def stop() -> None:
+    """End the daemon; jobs go on.
+
+    End the daemon. Jobs that run go on, and the next daemon finds them.
+    """
+    client = Client()
+    if not client.is_up():
+        hint("no daemon is running here")
+        return
+    hint(client.post("/v1/stop")["said"])
+    client.close()
+    limit = time.monotonic() + STOP_S
+    while Client().is_up():
+        if time.monotonic() > limit:
+            raise TuttiError("the daemon has not ended", str(home().log), "look at the end of that file")
+        time.sleep(0.02)
+
+
+@click.command()
+@click.option("--port", type=int, default=0, help="Which port (any).")
+@click.option("--devices", metavar="N", default="", help="Made-up devices, when this starts the daemon.")
+def serve(port: int, devices: str) -> None:
+    """Open the page.
+
+    Open the page on a port of this machine, and print its address.
+    """
+    client = Client()
+    client.start(devices)
+    click.echo(client.post("/v1/serve", {"port": port})["said"])
+
+
+@click.command()
+@click.option("--restore", type=click.Path(path_type=Path), metavar="FILE", help="Put a backup in the journal's place.")
+def backup(restore: Path | None) -> None:
+    """Copy or restore the journal.
+
+    Copy the journal while it is in use, and print where to.
+    """
+    if restore is None:
+        click.echo(Client().post("/v1/backup")["said"])
+        return
+    where = home()
+    if Client().is_up():
+        raise Refused("the daemon is running", hint="tutti stop, then again")
+    if not restore.is_file():
+        raise NotFound(f"there is no backup {str(restore)!r}")
+    click.echo(restored(restore, where.journal))
+
+
+def restored(source: Path, journal: Path) -> str:
+    """Put a backup in place; what was there is kept beside it."""
+    import shutil  # noqa: PLC0415
+    import sqlite3  # noqa: PLC0415
+
+    try:
+        with sqlite3.connect(f"file:{source}?mode=ro", uri=True) as base:
+            base.execute("SELECT count(*) FROM jobs").fetchone()
+    except sqlite3.DatabaseError as problem:
+        raise Refused(f"this is no backup of a journal: {problem}", str(source)) from None
+    aside = journal.with_name(f"{journal.name}.before-{int(time.time())}")
+    for ending in ("", "-wal", "-shm"):
+        old = journal.with_name(journal.name + ending)
+        if old.exists():
+            old.rename(aside.with_name(aside.name + ending))
+    shutil.copyfile(source, journal)
+    journal.chmod(0o600)
+    return f"restored; the journal before is {aside}"
+
+
+@click.command()
+@click.option("--check", type=click.Path(path_type=Path), metavar="FILE", help="Only say what is wrong with a file.")
+@click.option("--reload", is_flag=True, help="Have the daemon read the file again.")
+@click.option("--path", is_flag=True, help="Only print where the file is.")
+@output_option
+def config(check: Path | None, reload: bool, path: bool, output: str) -> None:
+    """Show, check or reload the configuration.
+
+    Show the configuration, check one, or have it read again.
+    """
+    if path:
+        click.echo(home().config)
+        return
+    if check is not None:
+        from tutti.local.settings import read_settings  # noqa: PLC0415 - the engine comes with it
+
+        if not check.exists():
+            raise NotFound(f"there is no file {str(check)!r}")
+        read_settings(check)
+        hint(f"{check} is well formed")
+        return
+    client = Client()
+    if reload:
+        hint(client.post("/v1/config/reload")["said"])
+        return
+    answer = client.get("/v1/config") if client.is_up() else _without_daemon()
+    show(
+        answer, output, lambda: [f"# {answer['path']}", answer["text"].rstrip() or "# empty: everything is the default"]
+    )
+
+
+def _without_daemon() -> dict[str, Any]:
+    path = home().config
+    text = path.read_text() if path.exists() else ""
+    return {"schema": "tutti/v1", "path": str(path), "text": text}
+
+
+@click.command()
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many entries (20).")
+@output_option
+def audit(limit: int, output: str) -> None:
+    """Show who did what.
+
+    Show who did what, newest first.
+    """
+    answer = Client().get("/v1/audit", limit=limit)
+    entries = answer["entries"]
+
+    def lines() -> list[str]:
+        from tutti.views.table import table  # noqa: PLC0415
+
+        return table([[e["at"][:19], e["who"], e["what"], e["target"], e["detail"][:60]] for e in entries], right=False)
+
+    show(answer, output, lines, [entry["target"] for entry in entries])

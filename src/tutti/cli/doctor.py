@@ -1,0 +1,90 @@
+"""`tutti doctor`: what could be wrong with this installation, looked at one by one."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+import tutti
+from tutti.api.client import Client
+from tutti.api.home import home
+from tutti.cli.output import output_option, show
+
+Finding = tuple[str, str, str]
+"""ok, note or bad; what was looked at; what was found."""
+
+
+@click.command()
+@output_option
+def doctor(output: str) -> None:
+    """Look for what is wrong with this installation."""
+    found = list(findings())
+    answer = {
+        "schema": "tutti/v1",
+        "findings": [dict(zip(("level", "what", "said"), one, strict=True)) for one in found],
+    }
+    show(answer, output, lambda: [f"{level:<5} {what}: {said}" for level, what, said in found])
+    if any(level == "bad" for level, _, _ in found):
+        sys.exit(1)
+
+
+def findings() -> Iterator[Finding]:
+    """Everything worth a look."""
+    yield "ok", "python", f"{sys.version.split()[0]} at {sys.executable}"
+    yield _home()
+    yield from _daemon()
+    yield from _kernel()
+    yield _devices()
+
+
+def _home() -> Finding:
+    where = home()
+    folder = where.path if where.path.exists() else where.path.parent
+    while not folder.exists():
+        folder = folder.parent
+    if not os.access(folder, os.W_OK):
+        return "bad", "home", f"{folder} cannot be written; set TUTTI_HOME"
+    free = os.statvfs(folder)
+    left = free.f_bavail * free.f_frsize >> 20
+    return ("ok" if left > 500 else "bad"), "home", f"{where.path}, {left:,} MiB free"
+
+
+def _daemon() -> Iterator[Finding]:
+    client = Client()
+    if not client.is_up():
+        yield "note", "daemon", "not running; `tutti run` starts it"
+        return
+    status = client.get("/v1/status")
+    same = status["version"] == tutti.__version__
+    yield (
+        ("ok" if same else "note"),
+        "daemon",
+        f"version {status['version']}, process {status['pid']}"
+        + ("" if same else f"; this is {tutti.__version__}: `tutti stop`, and the next command starts the new one"),
+    )
+    for trouble in status["trouble"]:
+        yield "bad", "daemon", trouble
+
+
+def _kernel() -> Iterator[Finding]:
+    from tutti.local.keeper import cgroup  # noqa: PLC0415
+
+    group = cgroup.make(f"tutti-doctor-{os.getpid()}")
+    if group is None:
+        yield "note", "cgroup v2", "not available to this user: trees are ended by looking for their processes instead"
+    else:
+        group.remove()
+        yield "ok", "cgroup v2", "members are ended whole, whatever they fork"
+    yield ("ok" if hasattr(os, "pidfd_open") else "bad"), "pidfd", "processes are never mistaken for one another"
+
+
+def _devices() -> Finding:
+    try:
+        import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
+
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+    except Exception as problem:  # noqa: BLE001 - any of many reasons, all of which mean the same
+        return "note", "GPUs", f"none found ({type(problem).__name__}); processor cores are given away as slots"
+    return "ok", "GPUs", f"{count} by NVML"

@@ -1,0 +1,63 @@
+"""How answers are printed: a table for people, JSON and YAML for machines, names for pipes."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Answer = dict[str, Any]
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+
+def output_option(command: F) -> F:
+    """The option -o that every command has which prints something."""
+    return click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="How to print it (table).")(
+        command
+    )
+
+
+def show(answer: Answer, output: str, lines: Callable[[], Sequence[str]], names: Sequence[str] = ()) -> None:
+    """Print an answer in the form that was asked for."""
+    match output:
+        case "json":
+            click.echo(json.dumps(answer))
+        case "yaml":
+            import yaml  # noqa: PLC0415 - only those who ask for it wait for it
+
+            click.echo(yaml.safe_dump(answer, sort_keys=False), nl=False)
+        case "name":
+            for name in names:
+                click.echo(name)
+        case _:
+            for line in lines():
+                click.echo(line)
+
+
+def hint(text: str) -> None:
+    """Something for people, beside the data."""
+    click.echo(text, err=True)
+
+
+def width() -> int:
+    """Columns of the terminal; unlimited where nobody looks."""
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+
+
+def is_coloured() -> bool:
+    """Whether colours are welcome."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def empty_without_daemon(ask: Callable[[], Answer], empty: Answer) -> Answer:
+    """Commands that only read answer 'nothing' where no daemon runs."""
+    from tutti.errors import NoDaemon  # noqa: PLC0415
+
+    try:
+        return ask()
+    except NoDaemon:
+        return {"schema": "tutti/v1", **empty}

@@ -1,0 +1,26 @@
+"""`tutti report`: where every device-second went, and how true forecasts were."""
+
+import click
+
+from tutti.api.client import Client
+from tutti.cli.output import output_option, show
+
+
+@click.command()
+@click.option("--forecasts", is_flag=True, help="How true the start times were that people were told.")
+@click.option("--users", is_flag=True, help="Device-hours of each user, for charging.")
+@output_option
+def report(forecasts: bool, users: bool, output: str) -> None:
+    """Say where every device-second went.
+
+    The goodput ledger: its parts add up to what the box could have done.
+    """
+    from tutti.views.report import forecast_lines, report_lines, user_lines  # noqa: PLC0415 - not needed for --help
+
+    client = Client()
+    if forecasts:
+        told = client.get("/v1/report/forecasts")
+        show(told, output, lambda: forecast_lines(told))
+        return
+    answer = client.get("/v1/report")
+    show(answer, output, lambda: user_lines(answer) if users else report_lines(answer), list(answer["users"]))

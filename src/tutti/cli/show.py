@@ -1,0 +1,21 @@
+"""`tutti show`: everything about one job."""
+
+import click
+
+from tutti.api.client import Client, job_path
+from tutti.cli.names import job_argument
+from tutti.cli.output import output_option, show
+
+
+@click.command(name="show")
+@job_argument
+@output_option
+def show_job(name: str, output: str) -> None:
+    """Show everything about a job.
+
+    Everything about a job: state, size, ranks, devices, where its output is.
+    """
+    from tutti.views.job import job_lines  # noqa: PLC0415 - not needed for --help
+
+    answer = Client().get(job_path(name))
+    show(answer, output, lambda: job_lines(answer, output == "wide"), [name])

@@ -1,0 +1,67 @@
+"""From a command line to what is sent: a job file, a script with `#tutti:` lines, or options and words."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.api.client import Client
+from tutti.api.context import context
+from tutti.jobs.file import has_directives, read_job_file
+from tutti.jobs.job import Job
+from tutti.jobs.options import job_from
+
+JOB_FILES = (".toml", ".yaml", ".yml")
+MOST_SCRIPT = 1 << 20
+
+
+def submission(options: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
+    """One job with the place it is submitted from."""
+    job = written(options, words)
+    said = msgspec.to_builtins(job)
+    return {"job": said, "context": context(said)}
+
+
+def written(options: dict[str, Any], words: tuple[str, ...]) -> Job:
+    """The job that a command line describes."""
+    first = words[0] if words else ""
+    if first.endswith(JOB_FILES) and len(words) == 1:
+        return job_from(options, (), read_job_file(first))
+    if first and _is_script(Path(first)):
+        base = read_job_file(first)
+        absolute = str(Path(first).absolute())
+        return job_from(options, (absolute, *words[1:]), msgspec.structs.replace(base, command=(absolute,)))
+    return job_from(options, words)
+
+
+def _is_script(path: Path) -> bool:
+    """Whether it is a file of our directives; programs found on the PATH are never looked at."""
+    try:
+        if not path.is_file() or path.stat().st_size > MOST_SCRIPT:
+            return False
+        return has_directives(path.read_text(errors="replace"))
+    except OSError:
+        return False
+
+
+def submitted(client: Client, options: dict[str, Any], words: tuple[str, ...], devices: str) -> dict[str, Any]:
+    """Send it; the daemon is started where there is none."""
+    sent = submission(options, words)
+    start(client, devices)
+    row: dict[str, Any] = client.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
+    return row
+
+
+def start(client: Client, devices: str) -> None:
+    """A daemon with these devices, or an error where one runs with others."""
+    was_up = client.is_up()
+    client.start(devices)
+    if devices and was_up:
+        from tutti.errors import Refused  # noqa: PLC0415
+
+        status = client.get("/v1/status")
+        if devices not in {str(status["devices"]), status.get("spec", "")}:
+            raise Refused(
+                f"a daemon runs already, with {status['devices']} {status['source']} devices",
+                hint="leave --devices out, or `tutti stop` first",
+            )

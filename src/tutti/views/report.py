@@ -1,0 +1,61 @@
+"""The ledger and the forecasts as tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .table import part, table, time_s
+
+MEANS = {
+    "useful-kept": "steps that count",
+    "useful-later-lost": "work that was lost again",
+    "start-up": "from the start to the first step",
+    "snapshot-stall": "saving",
+    "resize": "changing size",
+    "degraded": "slower than its best",
+    "held-starting": "waiting for all members to be up",
+    "reserved-idle": "kept for a promise",
+    "fragmented-idle": "free, but nobody fits",
+    "quota-idle": "free, but limits forbid it",
+    "no-demand": "nobody wanted it",
+    "broken": "out of order",
+    "foreign": "used by others, or drained",
+    "unknown": "jobs that report no progress",
+}
+
+
+def report_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Every part that is not nothing, the largest first; and whether they add up."""
+    installed = answer["installed_s"] or 1.0
+    spent = sorted(((name, amount) for name, amount in answer["total"].items() if amount >= 0.05), key=lambda p: -p[1])
+    rows = [["spent on", "device-s", "share", ""]]
+    rows += [[name, f"{amount:,.1f}", part(amount / installed), MEANS.get(name, "")] for name, amount in spent]
+    rows.append(
+        [
+            "installed",
+            f"{answer['installed_s']:,.1f}",
+            "100.0 %",
+            "it adds up" if answer["closes"] else "IT DOES NOT ADD UP",
+        ]
+    )
+    lines = table([row[:3] for row in rows])
+    lines = [f"{line}  {row[3]}".rstrip() for line, row in zip(lines, rows, strict=True)]
+    known = f"goodput {part(answer['goodput'])}; without what nobody knows anything of {part(answer['goodput_known'])}"
+    return [*lines, known]
+
+
+def user_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Device-hours by user."""
+    rows = [["user", "device-hours"], *([user, f"{hours:.3f}"] for user, hours in answer["users"].items())]
+    return table(rows) if answer["users"] else ["nobody has used anything yet"]
+
+
+def forecast_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Coverage by how far ahead forecasts looked."""
+    if not answer["forecasts"]:
+        return [f"no forecast has been decided yet; {answer['open']} are open"]
+    rows = [["forecasts", "number", "inside the 90 % range", "middle error"]]
+    rows += [
+        [row["horizon"], str(row["forecasts"]), part(row["covered"]), time_s(row["median_error_s"])]
+        for row in answer["forecasts"]
+    ]
+    return table(rows)
