@@ -140,12 +140,12 @@ def _kai(news: News) -> dict[str, Any] | None:
     return {"schedulingConditions": [condition]}
 
 
-def pod_condition(message: str) -> dict[str, Any]:
+def pod_condition(reason: str, message: str) -> dict[str, Any]:
     """What autoscalers look for: the standard reason, with our token in the message."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": message[:1024],
         "lastTransitionTime": stamp()[:19] + "Z",
     }

@@ -29,8 +29,13 @@ if TYPE_CHECKING:
     from .hands import Hands
 
 QUIET = 0.02
-PATIENCE = 1.0
-WRITERS = 8
+PATIENCE = 3.0
+WRITERS = 16
+FILLING = 0.25
+NODES_HELP = frozenset(
+    {Token.NO_CAPACITY, Token.NO_DOMAIN, Token.NEVER_FITS, Token.USED_BY_OTHERS, Token.NODES_LOST, Token.RESERVED_AHEAD}
+)
+"""Reasons that more nodes would end: only these carry the word that autoscalers look for."""
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
 COMPONENT = "tutti"
@@ -91,10 +96,22 @@ class Teller:
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
         """The writes that one gang needs; None where everything was told."""
         self._warn(gang)
+        if reason is not None and reason.token is Token.WAITING_FOR_MEMBERS and self._is_filling(gang):
+            return None
         news = self._news(gang, reason)
         if news is None or gang.told.get("news") == (news.state, news.token, news.message):
             return None
         return asyncio.ensure_future(self._write(gang, news))
+
+    def _is_filling(self, gang: GangSeen) -> bool:
+        """Its members are just being made; who is missing is told when no more of them come."""
+        now = time.monotonic()
+        if gang.told.get("missing") != gang.awaiting:
+            gang.told |= {"missing": gang.awaiting, "missing_since": now}
+        filling = now - float(gang.told["missing_since"]) < FILLING  # type: ignore[arg-type]
+        if filling:
+            asyncio.get_running_loop().call_later(FILLING, self.look)
+        return filling
 
     def _news(self, gang: GangSeen, reason: Reason | None) -> News | None:
         members = len(gang.pods)
@@ -135,9 +152,9 @@ class Teller:
         if changed and not (news.state == "running" and before in ("", "started")):
             self._event(gang, "Scheduled" if news.state != "waiting" else "FailedScheduling", news)
         writes = [self._status(gang, news)]
-        if news.state == "waiting" and changed:
+        if news.state == "waiting" and changed and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING):
             pods = [pod for pod in gang.pods.values() if pod.can_be_placed]
-            writes += [self._condition(pod, f"{news.token}: {news.message}") for pod in pods]
+            writes += [self._condition(pod, news) for pod in pods]
         await asyncio.gather(*writes)
 
     async def _status(self, gang: GangSeen, news: News) -> None:
@@ -153,13 +170,15 @@ class Teller:
         async with self._free:
             await self._quietly("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
 
-    async def _condition(self, pod: Seen, message: str) -> None:
+    async def _condition(self, pod: Seen, news: News) -> None:
+        message = f"{news.token}: {news.message}"
         if pod.told == message:
             return
+        reason = "Unschedulable" if news.token in NODES_HELP else news.token
         pod.told = message
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         async with self._free:
-            await self._quietly("PATCH", path, pod_condition(message), STRATEGIC, fieldManager=COMPONENT)
+            await self._quietly("PATCH", path, pod_condition(reason, message), STRATEGIC, fieldManager=COMPONENT)
 
     async def _quietly(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
         """What cannot be told is not worth a fall; the object may be gone."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from .api import Api, ApiError
+from .api import Api, ApiError, Meta
 from .http import Broken
 
 T = TypeVar("T")
@@ -22,6 +22,12 @@ class Line(msgspec.Struct):
 
 
 GONE = 410
+
+
+class Bookmark(msgspec.Struct):
+    """Of an object, only how far it reaches."""
+
+    metadata: Meta
 
 
 class Listener(Generic[T]):
@@ -53,6 +59,7 @@ class Listener(Generic[T]):
         """Version and object by uid."""
         self.lists = 0
         self.reopened = 0
+        self.unreadable = 0
         self._line = msgspec.json.Decoder(Line)
         self._object = msgspec.json.Decoder(item)
 
@@ -104,10 +111,17 @@ class Listener(Generic[T]):
         if event.type == "ERROR":
             status: dict[str, Any] = msgspec.json.decode(event.object)
             raise ApiError(int(status.get("code") or 0), str(status.get("reason")), str(status.get("message")))
-        item = self._object.decode(event.object)
-        self.version = item.metadata.resource_version  # type: ignore[attr-defined]
         if event.type == "BOOKMARK":
+            self.version = msgspec.json.decode(event.object, type=Bookmark).metadata.resource_version
             return
+        try:
+            item = self._object.decode(event.object)
+        except msgspec.ValidationError:
+            # An object nobody could have meant must not keep us from seeing the others.
+            self.unreadable += 1
+            self.version = msgspec.json.decode(event.object, type=Bookmark).metadata.resource_version
+            return
+        self.version = item.metadata.resource_version  # type: ignore[attr-defined]
         if event.type == "DELETED":
             self._drop(item)
         else:
