@@ -165,12 +165,13 @@ def frozen(view: View) -> list[object]:
     """Everything a view shows, copied."""
     shown = []
     for name in view.__slots__:
-        value = getattr(view, name, None) if name != "__weakref__" else None
+        value = getattr(view, name, None) if name not in {"__weakref__", "touches"} else None
         shown.append(value.tolist() if isinstance(value, np.ndarray) else repr(value) if name == "use" else value)
     use = {name: (use.total.copy(), use.floor.copy(), use.past.copy(), use.at) for name, use in view.use.items()}
     plain = [v.copy() if isinstance(v, dict | list) else v for v in shown if not isinstance(v, str)]
     free = {domain: dict(left) for domain, left in view.domain_free.items()}
-    return [plain, use, free]
+    # The list of touches goes on; a view speaks of its beginning only.
+    return [plain, use, free, view.touches[: view.touched]]
 
 
 @given(stories, st.lists(anything, max_size=6))

@@ -20,7 +20,7 @@ class Kin:
 
     __slots__ = ("alike", "flaw", "gang", "ground", "needs", "simple", "sizes")
 
-    def __init__(self, view: View, gang: Gang) -> None:
+    def __init__(self, view: View, gang: Gang, numbers: dict[object, int]) -> None:
         self.gang = gang
         self.ground = view.ground
         roles = gang.roles
@@ -29,7 +29,8 @@ class Kin:
         """Why they can never start as they are, if so."""
         self.simple = _is_simple(gang, self.needs)
         """One role on one shape with no company to mind: what failed for one of the kind fails for a larger one."""
-        self.alike: object = self.needs[0][0].alike if self.simple else gang.name
+        self.alike: object = numbers.setdefault(self.needs[0][0].alike, len(numbers)) if self.simple else gang.name
+        """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
         self.sizes: dict[tuple[int, int], Sizes] = {}
 
     def holds(self, view: View, gang: Gang) -> bool:
@@ -117,6 +118,7 @@ class Cache:
         self.lineup = Lineup()
         self._cards: dict[str, Card] = {}
         self._kin: dict[object, Kin] = {}
+        self._numbers: dict[object, int] = {}
         self._ground = -1
         self._facts: dict[object, int] = {}
         self._rules_at = -1
@@ -142,7 +144,7 @@ class Cache:
         sketch = _sketch(gang)
         kin = self._kin.get(sketch)
         if kin is None or not kin.holds(view, gang):
-            kin = Kin(view, gang)
+            kin = Kin(view, gang, self._numbers)
             if _is_plain(gang):
                 self._kin[sketch] = kin
         return kin

@@ -188,7 +188,8 @@ class Desk:
             return False
         if card.low > self.room(card):
             return True
-        return any(m <= card.low and n <= card.length for m, n in self.failed.get(card.kin.alike, ()))
+        known = self.failed.get(card.kin.alike)
+        return known is not None and any(m <= card.low and n <= card.length for m, n in known)
 
     def room(self, card: Card, until: int = 0) -> int:
         """The most members that could sit from now until a moment, when this was first asked; it only gets less."""
@@ -208,15 +209,19 @@ class Desk:
 
     def not_before(self, card: Card) -> int:
         """No start before this moment: a request for no more and no longer was told so in this pass."""
-        known = self.earliest.get(card.kin.alike, ()) if card.kin.simple else ()
-        return max((at for m, n, at in known if m <= card.low and n <= card.length), default=self.now)
+        latest, low, length = self.now, card.low, card.length
+        for members, run, at in self.earliest.get(card.kin.alike, ()) if card.kin.simple else ():
+            if at > latest and members <= low and run <= length:
+                latest = at
+        return latest
 
     def note_earliest(self, card: Card, moment: int) -> None:
         """Remember the earliest start of a request: within a pass room only gets less."""
         if card.kin.simple:
             known = self.earliest.setdefault(card.kin.alike, [])
-            known[:] = [(m, n, at) for m, n, at in known if m < card.low or n < card.length or at > moment]
-            known.append((card.low, card.length, moment))
+            low, length = card.low, card.length
+            known[:] = [entry for entry in known if entry[0] < low or entry[1] < length or entry[2] > moment]
+            known.append((low, length, moment))
 
     def least_amounts(self, job: Job) -> list[int]:
         """What the gang holds of each resource at its minimum, on the shapes it likes best."""

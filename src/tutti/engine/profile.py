@@ -129,11 +129,10 @@ class Profile:
     def _fits(self, rooms: list[Lane], ask: Ask) -> Lane:
         if not ask:
             return np.full(self.count, MOST_MEMBERS, np.int64)
-        fits: Lane | None = None
-        for room, (resource, amount) in zip(rooms, ask, strict=True):
-            here = _divided(room, amount // self.units[resource])
-            fits = here if fits is None else np.minimum(fits, here)
-        return np.maximum(cast("Lane", fits), 0)
+        fits = _divided(rooms[0], ask[0][1] // self.units[ask[0][0]])
+        for room, (resource, amount) in zip(rooms[1:], ask[1:], strict=True):
+            fits = np.minimum(fits, _divided(room, amount // self.units[resource]))
+        return cast("Lane", np.maximum(fits, 0))
 
     def leftover(self, first: int, resource: int) -> Ints:
         """Free amount of a resource in one slot, in whole amounts."""
