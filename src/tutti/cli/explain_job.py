@@ -19,8 +19,8 @@ READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG", "ACCELERATE_")
 def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any) -> None:
     """Say what Tutti understands of a job you have.
 
-    Nothing is run. Give a launch line (torchrun, accelerate, deepspeed, mpirun, python ...), a job file, a batch script or a Kubernetes
-    manifest. Options of ours come first and win over what is read.
+    Nothing is run. Give a launch line (torchrun, accelerate, deepspeed, mpirun, python ...), a job file, a batch script
+    or a Kubernetes manifest. Options of ours come first and win over what is read.
     """
     if schema:
         from tutti.jobs.schema import job_schema  # noqa: PLC0415

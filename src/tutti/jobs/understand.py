@@ -16,7 +16,7 @@ from .shell import Word, commands
 from .understood import Understood
 
 UNKNOWN = re.compile(r"\$\w|\$\{|\$\(|`")
-KUBERNETES = re.compile(r"^\s*(?:- )?[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
+KUBERNETES = re.compile(r"^\s*(?:- |\{\s*)?[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
 OURS = {"command", "workers", "gpus", "roles", "array"}
 
 
@@ -72,7 +72,7 @@ def understand_text(
 ) -> Understood:
     """The text of a file: what it is shows in its name and its first lines."""
     files = files or Files()
-    if source.endswith((".yaml", ".yml", ".json")) and KUBERNETES.search(text):
+    if source.endswith(".json") or (source.endswith((".yaml", ".yml")) and KUBERNETES.search(text)):
         from .manifest import understand_manifest  # noqa: PLC0415 - needs the Kubernetes part
 
         return understand_manifest(text, source, options)
