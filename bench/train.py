@@ -211,7 +211,7 @@ def stall(camera: Camera, state: dict[str, torch.Tensor], leaves: Any, layout: A
 
 def rollback(shelf: Shelf, protected: Protected) -> float:
     began = time.perf_counter()
-    with Memory(shelf) as found:
+    with Memory([shelf]) as found:
         step = found.steps()[0]
         protected.write(found.rest(step), found.reader(step))
     return (time.perf_counter() - began) * 1e3

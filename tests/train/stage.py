@@ -26,6 +26,7 @@ class Theatre:
     def __init__(self):
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).parent / "theatre.py")],
+            env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

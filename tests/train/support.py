@@ -1,7 +1,7 @@
 """The support table: what a test that passed has shown, and *untested* for all the rest.
 
-`TUTTI_SUPPORT=log make test` lets the tests write down what they showed; `python -m tests.train.support log` prints the
-table of docs/reference/train-support.md from it.
+With `TUTTI_SUPPORT=log` the tests write down what they showed, each as its last line; `python -m tests.train.support
+log` makes the table of docs/reference/train-support.md from it. `make support` does both.
 """
 
 import os
@@ -32,5 +32,13 @@ def table(shown):
     return "\n".join(lines)
 
 
+def rewrite(page, log):
+    """Put the table of what a run of the tests showed into the page."""
+    text = page.read_text()
+    before, rest = text[: text.index("| framework |")], text[text.index("| framework |") :]
+    after = rest[rest.rindex("|\n") + 2 :]
+    page.write_text(before + table(set(log.read_text().splitlines())) + "\n" + after)
+
+
 if __name__ == "__main__":
-    print(table(set(Path(sys.argv[1]).read_text().splitlines())))
+    rewrite(Path(__file__).parents[2] / "docs" / "reference" / "train-support.md", Path(sys.argv[1]))

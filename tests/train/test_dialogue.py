@@ -13,7 +13,7 @@ from tutti.train.agent.server import Server
 
 pytestmark = pytest.mark.slow
 
-LOOP = {"samples": 600, "batch": 12, "epochs": 4, "sleep": 0.02, "wrap": "ddp", "numerics": "ordered"}
+LOOP = {"samples": 300, "batch": 12, "epochs": 3, "sleep": 0.02, "wrap": "ddp", "numerics": "ordered"}
 
 
 class Scheduler:
@@ -69,19 +69,19 @@ def test_resize_snapshot_leave_and_go_on(launch, scheduler, tmp_path):
     assert run.results() == []
     worlds = [event["world"] for event in run.events("generation")]
     assert worlds in ([3, 2, 4], [3, 2, 3, 4])
-    again = launch("--workers", 2, loop=LOOP, env=env, folder="two", home=run.home)
+    again = launch("--workers", 2, loop={**LOOP, "sleep": 0.0}, env=env, folder="two", home=run.home)
     assert again.finish() == 0, again.said()
     assert again.counts()["adopted"] == 1
     assert again.events("formed")[0]["step"] == left[-1].step
     assert again.events("formed")[0]["source"] == "memory"
-    check_samples(again, epochs=4, samples=600)
+    check_samples(again, epochs=3, samples=300)
     same_on_all(again)
     assert again.leftovers() == []
 
 
 def test_a_signal_saves_and_a_dead_agent_loses_nothing(launch):
     run = launch("--workers", 2, "--snapshot-every", 5, loop={**LOOP, "sleep": 0.05})
-    run.wait_step(20)
+    run.wait_step(12)
     os.kill(run.pid, signal.SIGKILL)
     assert run.finish() == -signal.SIGKILL
     limit = time.monotonic() + 60
@@ -89,11 +89,11 @@ def test_a_signal_saves_and_a_dead_agent_loses_nothing(launch):
         assert time.monotonic() < limit, "members of a dead agent save and leave by themselves"
         time.sleep(0.05)
     second = launch("--workers", 3, loop={**LOOP, "sleep": 0.05}, home=run.home)
-    second.wait_step(40)
-    assert second.events("formed")[0]["step"] >= 20
+    second.wait_step(25)
+    assert second.events("formed")[0]["step"] >= 10
     os.kill(second.pid, signal.SIGTERM)
     assert second.finish() == Exit.PREEMPTED, second.said()
-    third = launch("--workers", 2, loop=LOOP, home=run.home)
+    third = launch("--workers", 2, loop={**LOOP, "sleep": 0.0}, home=run.home)
     assert third.finish() == 0, third.said()
-    check_samples(third, epochs=4, samples=600)
+    check_samples(third, epochs=3, samples=300)
     assert third.leftovers() == []

@@ -55,12 +55,9 @@ def check_weights(result, calm, numerics):
     for name, value in calm["weights"].items():
         if numerics == "ordered":
             assert torch.equal(result["weights"][name], value), name
-        elif name == "count":
-            torch.testing.assert_close(result["weights"][name], value)
         else:
-            # Dropout draws from each rank's own stream in fast numerics, so only the size of the weights can be
-            # compared.
-            assert torch.isfinite(result["weights"][name]).all()
+            # Another order of adding changes the last bits, and eighteen steps of AdamW make them a little larger.
+            torch.testing.assert_close(result["weights"][name], value, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("wrap", WRAPS)

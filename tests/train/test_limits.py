@@ -34,6 +34,28 @@ def test_a_member_that_is_slow_again_and_again_is_named(launch):
     assert list(told[0]["members"]) == ["m1"]
 
 
+def test_a_member_that_hangs_while_all_others_wait_is_replaced(launch):
+    loop = {"wrap": "ddp", "numerics": "ordered", "faults": {"m1": {"6": "hang"}}, "samples": 240}
+    run = launch("--workers", 3, "--max-restarts", 0, "--hang-after", 0.5, loop=loop)
+    assert run.finish() == 0, run.said()
+    (fenced,) = run.events("fenced")
+    assert fenced["member"] == "m1"
+    assert fenced["why"].startswith("is waited for by all others")
+    assert run.leftovers() == []
+
+
+def test_a_program_that_never_joins_starts_again_from_its_own_checkpoint(launch):
+    loop = {"steps": 8, "victim": 1, "at": 4}
+    run = launch("--workers", 2, "--max-restarts", 2, loop=loop, script="unaware.py")
+    assert run.finish() == 0, run.said()
+    results = run.results()
+    assert [(result["attempt"], result["step"], result["total"]) for result in results] == [(1, 8, 16.0)] * 2
+    assert all(result["first"] in (3, 4) for result in results)
+    assert run.counts()["lost"] + run.counts()["ended"] == 4
+    assert run.leftovers() == []
+    claim("unaware", "L0")
+
+
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
     faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
     loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "samples": 240}

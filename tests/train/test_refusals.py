@@ -113,6 +113,11 @@ def test_a_dataset_that_changes_its_length_is_refused_and_the_step_is_kept(alone
     ("options", "says"),
     [
         pytest.param({"global_batch": 0}, "at least one sample", id="no batch"),
+        pytest.param({}, "either global_batch", id="nothing said about the batch"),
+        pytest.param({"global_batch": 4, "batch_per_member": 4}, "not both", id="two batches"),
+        pytest.param({"global_batch": 4, "lr_rule": "linear"}, "has no reason", id="a rule without a reason"),
+        pytest.param({"batch_per_member": 4, "lr_rule": "cubic"}, "'linear' or 'sqrt'", id="a rule unknown"),
+        pytest.param({"batch_per_member": 4, "numerics": "ordered"}, "ordered numerics need a", id="not in order"),
         pytest.param({"global_batch": 4, "numerics": "exact"}, "'fast' or 'ordered'", id="numerics unknown"),
         pytest.param(
             {"global_batch": 4, "numerics": "ordered", "logical": 0}, "at least one logical rank", id="no logical rank"
@@ -125,10 +130,16 @@ def test_batches_that_cannot_be_dealt_are_refused(alone, model, options, says):
         next(alone.batches(Growing(), **options))
 
 
-def test_a_stream_is_refused_with_the_reason(alone, model):
+def test_what_is_neither_a_dataset_nor_a_stream_is_refused(alone, model):
     alone.protect(model=model)
-    with pytest.raises(DataChanged, match="no length or no index"):
-        next(alone.batches(iter([1, 2]), global_batch=1))
+    with pytest.raises(DataChanged, match="a int is neither"):
+        next(alone.batches(7, global_batch=1))
+
+
+def test_an_empty_stream_is_refused(alone, model):
+    alone.protect(model=model)
+    with pytest.raises(DataChanged, match="gave no samples"):
+        next(alone.batches(iter([]), global_batch=1))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +202,7 @@ def test_a_snapshot_of_another_model_is_refused_and_kept(tmp_path):
     camera = Camera(shelf, entry)
     camera.take(Label(1, 3, "theirs", 0, 0), leaves, layout, {"things": rest, "course": {}})
     camera.close()
-    with Memory(shelf) as memory:
+    with Memory([shelf]) as memory:
         with pytest.raises(OtherRun, match="run 'run' has snapshots of another model"):
             remembered_steps(memory, "ours")
         assert memory.steps() == [3]
@@ -214,11 +225,14 @@ def test_ranks_that_disagree_about_the_data_are_stopped_before_the_step_counts()
     [
         pytest.param(["--workers", "3", "--sizes", "2,4", "--", "x"], "legal sizes are 2", id="an illegal size"),
         pytest.param(["--workers", "2"], "no command", id="no command"),
+        pytest.param(["--workers", "many", "--", "x"], "not a number of members", id="no number"),
+        pytest.param(["--nnodes", "2", "--", "x"], "runs one machine", id="two machines"),
+        pytest.param(["--domains", "0", "--", "x"], "at least one failure domain", id="no domain"),
         pytest.param(["--run-id", "a/b", "--", "x"], "cannot name a run", id="a name that is a path"),
     ],
 )
 def test_the_launcher_refuses_in_one_line(capsys, argv, says):
-    assert main(argv) == 125
+    assert main(argv) == 2
     said = capsys.readouterr().err
     assert says in said
     assert len(said.splitlines()) == 1

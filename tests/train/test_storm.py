@@ -15,7 +15,7 @@ from tutti.train.agent.channel import Done, Refused, Released, Resize
 pytestmark = pytest.mark.slow
 
 BLOWS = int(os.environ.get("TUTTI_STORM", "30"))
-LOOP: dict[str, Any] = {"samples": 4000, "batch": 16, "epochs": 1, "sleep": 0.005, "wrap": "ddp", "numerics": "ordered"}
+LOOP: dict[str, Any] = {"samples": 1600, "batch": 16, "epochs": 1, "sleep": 0.002, "wrap": "ddp", "numerics": "ordered"}
 
 
 def strike(run, scheduler, draw, number):
@@ -37,7 +37,7 @@ def step_of(scheduler):
 def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path):
     seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
     draw = random.Random(seed)
-    samples = max(LOOP["samples"], 16 * 25 * BLOWS)
+    samples = max(LOOP["samples"], 16 * 12 * BLOWS)
     loop = {**LOOP, "samples": samples}
     scheduler = Scheduler(tmp_path / "c")
     env = {"TUTTI_CHANNEL": f"unix:{tmp_path / 'c'}"}

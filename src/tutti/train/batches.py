@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.train import recover
-from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered, step_window
+from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered
 from tutti.train.errors import DataChanged, TrainError
-from tutti.train.feed import Feed, checksum
+from tutti.train.feed import STREAM, Feed, checksum, feed_of
+from tutti.train.rates import RULES, scale_rates
 from tutti.train.step import Step
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ class Plan:
     microbatch: int = 0
     numerics: str = "fast"
     logical: int = 8
+    per_member: int = 0
+    lr_rule: str = ""
+
+    def batch(self, world: int) -> int:
+        """Samples of a step: the same for any number of members, unless it was asked to grow with them."""
+        return self.global_batch or self.per_member * world
 
     def deal(self, start: int, stop: int, world: int) -> Deal:
         if self.numerics == "ordered":
@@ -37,6 +44,14 @@ class Plan:
             raise DataChanged(f"numerics={self.numerics!r} is not known: it is 'fast' or 'ordered'")
         if self.numerics == "ordered" and self.logical < 1:
             raise DataChanged("ordered numerics need at least one logical rank")
+        if bool(self.global_batch) == bool(self.per_member):
+            raise DataChanged("a step needs either global_batch (at least one sample) or batch_per_member, not both")
+        if self.numerics == "ordered" and self.per_member:
+            raise DataChanged("ordered numerics need a global_batch: batch_per_member changes with the members")
+        if self.lr_rule not in ("", *RULES):
+            raise DataChanged(f"lr_rule={self.lr_rule!r} is not known: it is {' or '.join(map(repr, RULES))}")
+        if self.lr_rule and not self.per_member:
+            raise DataChanged("lr_rule is for batch_per_member: with a global_batch the learning rate has no reason")
 
 
 def batches(
@@ -44,8 +59,8 @@ def batches(
 ) -> Iterator[Any]:
     """Yield this rank's pieces, step after step, until the epochs are committed."""
     plan.check()
-    feed = Feed(dataset, collate, loader)
-    check_batch(plan.global_batch, len(feed), 1)
+    feed = feed_of(dataset, collate, loader)
+    check_batch(plan.batch(1), len(feed), 1)
     recover.enter(job)
     job.course.open(
         {
@@ -54,19 +69,33 @@ def batches(
             "global_batch": plan.global_batch,
             "numerics": plan.numerics,
             "logical": plan.logical,
+            "per_member": plan.per_member,
+            "lr_rule": plan.lr_rule,
         }
     )
+    job.delivers(feed.delivery)
     while job.course.epoch in plan.epochs or job.course.epoch < plan.epochs.start:
         check_length(feed, job.course.length)
-        yield from one_step(job, feed, plan)
+        scale_rates(job)
+        start, stop = feed.window(job.course.cursor, plan.batch(job.world), job.course.epoch)
+        if start == stop:
+            end_epoch(job, start)
+            continue
+        yield from one_step(job, feed, plan, plan.deal(start, stop, job.world))
     if job.course.epoch >= plan.epochs.stop:
         recover.stop_holding(job)
 
 
-def one_step(job: Job, feed: Feed, plan: Plan) -> Iterator[Any]:
+def end_epoch(job: Job, position: int) -> None:
+    """A stream is at its end, which nobody knew before."""
+    if position == 0:
+        raise DataChanged("the stream gave no samples: there is nothing to train on")
+    job.course.end_epoch()
+
+
+def one_step(job: Job, feed: Feed, plan: Plan, deal: Deal) -> Iterator[Any]:
     """The pieces of one attempt at one step; the attempt ends early when the ranks change."""
     course = job.course
-    deal = plan.deal(*step_window(course.cursor, course.length, plan.global_batch), job.world)
     expected = checksum(feed.indices(deal.start, deal.stop, course.seed, course.epoch))
     step = job.step_now = Step(job, deal, plan.numerics, expected)
     place = (job.generation, course.step)
@@ -94,7 +123,7 @@ def ahead(job: Job, feed: Feed, plan: Plan) -> Iterator[list[int]]:
     """The indices this rank will read from here on, as long as nobody comes or goes."""
     epoch, cursor = job.course.epoch, job.course.cursor
     while epoch in plan.epochs:
-        deal = plan.deal(*step_window(cursor, job.course.length, plan.global_batch), job.world)
+        deal = plan.deal(*feed.window(cursor, plan.batch(job.world), epoch), job.world)
         for piece in deal.pieces[job.rank]:
             yield feed.indices(piece.start, piece.stop, job.course.seed, epoch).tolist()
         cursor = deal.stop
@@ -103,7 +132,7 @@ def ahead(job: Job, feed: Feed, plan: Plan) -> Iterator[list[int]]:
 
 
 def check_length(feed: Feed, length: int) -> None:
-    if len(feed) != length:
+    if len(feed) != length and length != STREAM:
         raise DataChanged(
             f"the dataset had {length} samples when the run began and now has {len(feed)}: "
             f"the order of the samples would change"

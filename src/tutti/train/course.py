@@ -8,7 +8,19 @@ from typing import Any
 from tutti.train import ledger
 from tutti.train.errors import DataChanged
 
-KEPT = ("step", "epoch", "cursor", "seed", "length", "global_batch", "numerics", "logical")
+KEPT = (
+    "step",
+    "epoch",
+    "cursor",
+    "seed",
+    "length",
+    "global_batch",
+    "numerics",
+    "logical",
+    "per_member",
+    "lr_rule",
+    "lr_world",
+)
 
 
 @dataclass
@@ -23,6 +35,9 @@ class Course:
     global_batch: int = 0
     numerics: str = "fast"
     logical: int = 0
+    per_member: int = 0
+    lr_rule: str = ""
+    lr_world: int = 0
     ledger: ledger.Ledger = field(default_factory=ledger.Ledger)
 
     def advance(self, start: int, stop: int) -> None:
@@ -31,7 +46,10 @@ class Course:
         self.step += 1
         self.cursor = stop
         if stop >= self.length:
-            self.epoch, self.cursor = self.epoch + 1, 0
+            self.end_epoch()
+
+    def end_epoch(self) -> None:
+        self.epoch, self.cursor = self.epoch + 1, 0
 
     def open(self, wanted: dict[str, Any]) -> None:
         """Bind the run to its data; data other than the run began with is refused."""

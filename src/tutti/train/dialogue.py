@@ -32,13 +32,13 @@ class Open:
 class Dialogue:
     """Carries requests from the channel (or from a signal) to the agent, and answers when they are done."""
 
-    def __init__(self, agent: Agent, grace_s: float, story: Story, tier: Tier | None = None) -> None:
+    def __init__(self, agent: Agent, grace_s: float, story: Story, tiers: dict[str, Tier] | None = None) -> None:
         address = os.environ.get("TUTTI_CHANNEL")
         self.agent = agent
         self.grace_s = grace_s
         self.story = story
-        self.tier = tier
-        self.is_saved = False
+        self.tiers = tiers or {}
+        self.saved_in = ""
         self._first_step = -1
         self.client = Client(address, agent.folder.path.name) if address else None
         self.open: dict[str, Open] = {}
@@ -59,8 +59,8 @@ class Dialogue:
             for request in self.client.requests():
                 self.ask(request)
         self._check_open()
-        if self.tier:
-            self.tier.turn(int(self.agent.progress.get("snapshot_step", -1)))
+        for tier in self.tiers.values():
+            tier.turn(int(self.agent.progress.get("snapshot_step", -1)))
         now = time.monotonic()
         if self.client and now >= self._next_report and self.agent.progress:
             self._next_report = now + REPORT_S
@@ -102,11 +102,20 @@ class Dialogue:
             "step": roster.step,
             "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
             "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
-            "memory_bytes": self.agent.shelf.memory_bytes(), "level": progress.get("level", "L1"),
+            "snapshot_age_s": self._snapshot_age_s(), "state_bytes": progress.get("state_bytes", 0),
+            "memory_bytes": self.agent.cabinet.memory_bytes(), "level": progress.get("level", "L1"),
+            "replicas": self.agent.cabinet.replicas(), "domains": self.agent.domain_sizes(),
             "lost": self.agent.failures, "stragglers": self.agent.stragglers(), "goodput": self._goodput(age),
-            "durable_step": self.tier.step if self.tier else -1,
+            "save_s": progress.get("save_s", 0.0), "restart_s": round(self.agent.restart_s, 3),
+            "delivery": progress.get("delivery", "exactly-once"), "parked": self.agent.parked,
+            "tiers": {name: tier.step for name, tier in self.tiers.items()},
             "age_s": round(age, 1), "at": time.time(),
         }  # fmt: skip
+
+    def _snapshot_age_s(self) -> float:
+        """Seconds since the newest complete snapshot was sealed; 0 when there is none yet."""
+        sealed_at = self.agent.sealed_at
+        return round(time.monotonic() - sealed_at, 3) if sealed_at else 0.0
 
     def _goodput(self, age_s: float) -> float:
         """Time that committed steps took, at the present pace, over all the time since the start."""
@@ -117,12 +126,14 @@ class Dialogue:
         return float(round(min(1.0, (step - self._first_step) / rate / age_s), 3))
 
     def close(self) -> None:
-        if self.tier:
-            self.is_saved = self.agent.code == Exit.PREEMPTED and self.tier.persist_now()
-            self.tier.close()
+        # The farthest tier is the one that outlives most.
+        for name, tier in reversed(self.tiers.items()):
+            if self.agent.code == Exit.PREEMPTED and not self.saved_in and tier.persist_now():
+                self.saved_in = name
+            tier.close()
         for pending in list(self.open.values()):
             is_leave = isinstance(pending.request, Leave)
-            self._end(pending, ("durable" if self.is_saved else "memory") if is_leave else "none")
+            self._end(pending, (self.saved_in or "memory") if is_leave else "none")
         if self.client:
             self.client.close()
 
@@ -131,8 +142,8 @@ class Dialogue:
             return "the run is leaving"
         if isinstance(request, Resize):
             return self.agent.roster.rule.why_not(request.target)
-        if isinstance(request, Snapshot) and request.tier != "memory" and self.tier is None:
-            return f"no {request.tier} tier: the run was started without --durable"
+        if isinstance(request, Snapshot) and request.tier not in ("memory", *self.tiers):
+            return f"no {request.tier} tier: the run was started without --{request.tier}"
         return ""
 
     def _supersede(self, request: Request) -> None:
@@ -171,9 +182,11 @@ class Dialogue:
         return False
 
     def _is_kept(self, request: Snapshot, step: int) -> bool:
-        if request.tier == "memory" or self.tier is None:
+        if request.tier == "memory":
             return bool(self.agent.progress.get("snapshot_step", -1) > step)
-        return self.tier.step > step
+        tier = self.tiers[request.tier]
+        tier.hurry()
+        return tier.step > step
 
     def _end(self, pending: Open, state: str) -> None:
         self.open.pop(pending.request.id)
@@ -206,6 +219,8 @@ class Dialogue:
         said = self.agent.progress
         return Progress(
             step=said["step"], rate=said["rate"], world=said["world"], generation=said["generation"],
-            memory_bytes=self.agent.shelf.memory_bytes(), snapshot_step=said["snapshot_step"], save_s=said["save_s"],
+            state_bytes=said["state_bytes"], memory_bytes=self.agent.cabinet.memory_bytes(),
+            snapshot_step=said["snapshot_step"], snapshot_age_s=self._snapshot_age_s(),
+            save_s=said["save_s"], restart_s=round(self.agent.restart_s, 3),
             legal=self.legal(), level=said["level"], stragglers=self.agent.stragglers(),
         )  # fmt: skip

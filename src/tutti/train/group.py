@@ -27,6 +27,7 @@ class Group:
         hold.register()
         self._stores: dict[str, Any] = {}
         self._tries = 0
+        self.number = 0
         self.rank = 0
         self.world = 1
 
@@ -43,6 +44,7 @@ class Group:
         rank = generation.rank(member)
         assert rank is not None
         self.dissolve()
+        self.number = generation.number
         # A member that dies while the group forms leaves the others waiting: they give up soon, and are more patient
         # each time.
         patience = timedelta(seconds=FORM_S * 2 ** min(self._tries, 4))

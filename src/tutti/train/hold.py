@@ -7,6 +7,8 @@ commit that ends the step finds the failure and throws the step away.
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
@@ -15,14 +17,55 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroupGloo, Work
 from torch.futures import Future
 
+from tutti.train import sockets
+
 BACKEND = "tutti"
+
+_alive: weakref.WeakSet[HoldingGroup] = weakref.WeakSet()
+
+POLL = timedelta(milliseconds=250)
+
+
+class Ear:
+    """Who is told when this process waits for others, and who knows that waiting is in vain."""
+
+    note: Callable[[bool], None] = staticmethod(lambda _is_waiting: None)
+    is_vain: Callable[[], bool] = staticmethod(lambda: False)
+
+
+def wait_for(work: Any) -> None:
+    """Wait for a collective; raises when it failed, or when it is known that it never ends.
+
+    gloo may lose the news that a peer is gone and wait on, with no connection left. A collective cannot be taken back,
+    so it is left alone for ever, together with the group it belongs to.
+    """
+    while True:
+        try:
+            work.wait(POLL)
+        except RuntimeError:
+            if work.is_completed():
+                raise
+            if Ear.is_vain():
+                raise Abandoned("the collective was given up: the agent has announced another generation") from None
+        else:
+            return
+
+
+class Abandoned(RuntimeError):
+    """A collective that is still under way and that nobody waits for any more."""
+
+
+def bury(thing: Any) -> None:
+    """Keep something for ever: taking it apart would wait for what never ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 class HeldWork(Work):
     """A collective under way whose failure is noted and not thrown."""
 
-    def __init__(self, group: HoldingGroup, work: Any, result: Any) -> None:
+    def __init__(self, group: HoldingGroup, work: Any, result: Any, after: Callable[[], Any] | None = None) -> None:
         super().__init__()
+        self._after = after
         self._group = group
         self._work = work
         self._result = result
@@ -30,8 +73,16 @@ class HeldWork(Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         work, self._work = self._work, None
         if work is not None:
-            self._group.attempt(lambda: work.wait(timeout) if timeout else work.wait())
+            self._group.pending.discard(self)
+            Ear.note(True)
+            self._group.attempt(lambda: work.wait(timeout) if timeout else wait_for(work))
+            Ear.note(False)
+            if self._after and not self._group.failure:
+                self._after()
         return True
+
+    def is_under_way(self) -> bool:
+        return self._work is not None and not self._work.is_completed()
 
     def is_completed(self) -> bool:
         return self._work is None or bool(self._work.is_completed())
@@ -56,8 +107,12 @@ class HoldingGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self.failure = ""
         self.is_holding = True
+        self.pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
         self._named = ["", ""]
+        before = sockets.connected()
         self._inner: Any = ProcessGroupGloo(store, rank, size, timeout)
+        self._sockets = sockets.opened_since(before)
+        _alive.add(self)
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do something with the group; a failure is noted, and the connections closed."""
@@ -69,19 +124,46 @@ class HoldingGroup(dist.ProcessGroup):
             if not self.is_holding:
                 raise
             message = str(error)
+            if isinstance(error, Abandoned):
+                bury(self._inner)
         # Outside the handler: inside it the traceback keeps the connections alive, and the peers would wait for them.
         self.fail(message)
         return None
 
     def fail(self, message: str) -> None:
-        """Give the group up."""
-        self.failure = self.failure or message or "failed"
+        """Give the group up, and with it every other of this process: a step that failed in one failed in all."""
+        for group in list(_alive):
+            group.give_up(message or "failed")
+
+    def give_up(self, message: str) -> None:
+        self.failure = self.failure or message
+        sockets.shut(self._sockets)
+        self._sockets = {}
+        if any(work.is_under_way() for work in self.pending):
+            bury(self._inner)
         self._inner = None
+        _alive.discard(self)
 
     def run(self, name: str, result: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> HeldWork:
         """One collective, by the name gloo gives it."""
         work = self.attempt(lambda: method(self._inner, name)(*arguments, **named))
-        return HeldWork(self, work, result)
+        return self.held(work, result)
+
+    def held(self, work: Any, result: Any, after: Callable[[], Any] | None = None) -> HeldWork:
+        held = HeldWork(self, work, result, after)
+        if work is not None:
+            self.pending.add(held)
+        return held
+
+    def scatter_sum(self, output: Any, whole: Any, options: Any = None) -> HeldWork:
+        """A reduce-scatter as gloo does it, by reducing everywhere; but its own cannot be waited for with an end."""
+        total = whole.clone()
+        wanted = dist.AllreduceOptions()
+        if options is not None:
+            wanted.reduceOp = options.reduceOp
+        work = self.attempt(lambda: self._inner.allreduce([total], wanted))
+        mine = total.view(self.size(), -1)[self.rank()]
+        return self.held(work, output, lambda: output.copy_(mine.view_as(output)))
 
     def be_patient(self, timeout: timedelta) -> None:
         """How long a collective may take from now on."""
@@ -110,7 +192,7 @@ class HoldingGroup(dist.ProcessGroup):
         self._inner = None
 
     def abort(self) -> None:
-        self._inner = None
+        self.give_up("aborted")
 
 
 # torch gave these new names over its versions; a group is asked for whichever of the two it has.
@@ -148,6 +230,8 @@ def _collective(name: str) -> Callable[..., HeldWork]:
 
 for _name in COLLECTIVES:
     setattr(HoldingGroup, _name, _collective(_name))
+for _name in ("_reduce_scatter_base", "reduce_scatter_single"):
+    setattr(HoldingGroup, _name, HoldingGroup.scatter_sum)
 
 
 def register() -> None:

@@ -16,6 +16,7 @@ from tutti.train import recover, wrap
 from tutti.train.agent.exits import Exit
 from tutti.train.calm import Calm
 from tutti.train.course import Course
+from tutti.train.domains import Places
 from tutti.train.errors import AlreadyJoined, NotProtected, TrainError
 from tutti.train.group import Group
 from tutti.train.keep import Keeper
@@ -49,6 +50,8 @@ class Job:
         self.steppers: list[Any] = []
         self.pace = Pace()
         self.calm = Calm()
+        self.places = Places(("",))
+        self.delivery = "exactly-once"
         self._place = (0, 1)
         self._callbacks: list[Callable[[Job], None]] = []
         self._epochs_opened = 0
@@ -88,18 +91,21 @@ class Job:
         self._callbacks.append(callback)
 
     def batches(  # noqa: PLR0913 - each is a choice of the user's
-        self, dataset: Any, global_batch: int, seed: int = 0, *, epochs: int = 1, microbatch: int = 0,
+        self, dataset: Any, global_batch: int = 0, seed: int = 0, *, epochs: int = 1, microbatch: int = 0,
         numerics: str = "fast", logical: int = 8, collate: Callable[[list[Any]], Any] | None = None,
-        loader: dict[str, Any] | None = None,
+        loader: dict[str, Any] | None = None, batch_per_member: int = 0, lr_rule: str = "",
     ) -> Iterator[Any]:  # fmt: skip
         """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and
-        goes.
+        goes (a stream that cannot be asked again: at least once).
+
+        With `batch_per_member` the batch grows with the members, and `lr_rule` ("linear", "sqrt") may scale the rates.
         """
         if not self.protected.things:
             raise NotProtected("batches() was called before protect(): a restart would have no state to go on from")
         first = self._epochs_opened
         self._epochs_opened += epochs
-        plan = feeding.Plan(global_batch, seed, range(first, first + epochs), microbatch, numerics, logical)
+        opened = range(first, first + epochs)
+        plan = feeding.Plan(global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule)
         return feeding.batches(self, dataset, plan, collate, loader)
 
     def commit(self, *steppers: Any) -> bool:
@@ -121,6 +127,12 @@ class Job:
         """Add to the run's story."""
         if self.member:
             self.member.say("story", event=event, text=text, facts={"member": self.member.name, **facts})
+
+    def delivers(self, how: str) -> None:
+        """What is promised about the samples of this run."""
+        if how != self.delivery and self.rank == 0:
+            self.tell("delivery", f"the data is a stream, which cannot be asked again: {how}", delivery=how)
+        self.delivery = how
 
     def call_back(self) -> None:
         """Run the user's callbacks; one that never returns ends this member instead of hanging all of them."""
@@ -161,6 +173,7 @@ def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
     end_with_parent(0, 0)
     member = Member(Path(folder), os.environ["TUTTI_TRAIN_MEMBER"], int(os.environ["TUTTI_TRAIN_INDEX"]))
     _current = Job(member, slots, every)
+    recover.listen(_current)
     recover.take_place(_current)
     watch_exceptions(_current)
     return _current

@@ -7,6 +7,7 @@ from typing import Any
 
 from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
+from tutti.train.buddy import Buddies
 from tutti.train.member import Member
 from tutti.train.snapshot import Camera, Layout, lay_out
 from tutti.train.state import Leaf
@@ -23,10 +24,11 @@ class Keeper:
         self.slots = slots
         self.every = every
         self.step = -1
-        self.sealed_at = 0.0
         self.failures = 0
         self.shelf = ""
         self.is_split = False
+        self.state_bytes = 0
+        self.buddies = Buddies(member, slots)
         self._camera: Camera | None = None
         self._layout: Layout | None = None
         self._for: tuple[Any, ...] = ()
@@ -61,17 +63,11 @@ class Keeper:
         state: tuple[dict[str, Leaf], dict[str, Any]],
         kind: str,
     ) -> bool:
-        """Snapshot the state after `step`; False when all slots are being read."""
-        if not self.slots:
-            return False
+        """Copy the state after `step` to a slot; False when all slots are being read."""
         leaves, rest = state
         layout = self._lay_out(leaves, place, kind)
         label = Label(generation, step, kind, layout.data_bytes, 0)
-        camera = self._ready(layout, len(layout.text) + TABLE_ROOM)
-        if not camera.take(label, leaves, layout, rest):
-            return False
-        self.step, self.sealed_at = step, time.monotonic()
-        return True
+        return self._ready(layout, len(layout.text) + TABLE_ROOM).take(label, leaves, layout, rest)
 
     def close(self) -> None:
         if self._camera:
@@ -81,6 +77,7 @@ class Keeper:
         key = (place, kind, tuple(leaf.box for leaf in leaves.values()))
         if self._layout is None or key != self._for:
             self._layout, self._for = lay_out(leaves, *place), key
+            self.state_bytes = sum(leaf.bytes_whole for leaf in leaves.values())
         return self._layout
 
     def _ready(self, layout: Layout, table: int) -> Camera:

@@ -13,6 +13,7 @@ from tutti.train import status
 from tutti.train.agent.agent import Agent
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
+from tutti.train.agent.hang import Hangs
 from tutti.train.agent.journal import Held
 from tutti.train.agent.roster import Roster
 from tutti.train.agent.sizes import SizeRule
@@ -21,6 +22,7 @@ from tutti.train.dialogue import Dialogue
 from tutti.train.hands import CannotStart, Hands, read_command
 from tutti.train.tiers import Tier
 
+USAGE = 2
 OWN_FAILURE = 125
 
 
@@ -50,16 +52,34 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)"
     )
+    parser.add_argument("--disk", type=Path, help="folder on this machine's disk, for when memory is gone")
+    parser.add_argument("--disk-every", type=float, default=60.0, help="seconds between its snapshots (60)")
     parser.add_argument("--durable", type=Path, help="folder for checkpoints that outlive this machine's memory")
     parser.add_argument("--durable-every", type=float, default=300.0, help="seconds between them (300)")
+    parser.add_argument(
+        "--domains", type=int, default=1, help="failure domains; with two or more each keeps a copy of another's (1)"
+    )
+    parser.add_argument(
+        "--hang-after",
+        type=float,
+        default=0.0,
+        help="seconds after which a member that all others wait for is replaced (0: learned, and only if it is idle)",
+    )
     parser.add_argument(
         "--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)"
     )
     parser.add_argument("--story", type=Path, help="write the run's events to this file, one JSON object per line")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the error stream")
     parser.add_argument("-m", "--module", action="store_true", help="the command is a Python module")
+    add_torchrun_words(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="python loop.py ...")
+    return parser
+
+
+def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
+    """What torchrun also takes; on one machine it changes nothing."""
+    parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
     for ignored in (
-        "nnodes",
         "node-rank",
         "rdzv-backend",
         "rdzv-endpoint",
@@ -72,8 +92,6 @@ def arguments() -> argparse.ArgumentParser:
             f"--{ignored}", f"--{ignored.replace('-', '_')}", dest=ignored.replace("-", "_"), help=argparse.SUPPRESS
         )
     parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="python loop.py ...")
-    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,8 +106,12 @@ def main(argv: list[str] | None = None) -> int:
         rule, want = sizes(options)
         words = command_words(options)
         folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
+    except ValueError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return USAGE
+    try:
         return run(options, folder, words, rule, want)
-    except (CannotStart, Held, Taken, ValueError) as error:
+    except (CannotStart, Held, Taken) as error:
         sys.stderr.write(f"error: {error}\n")
         return OWN_FAILURE
 
@@ -97,8 +119,8 @@ def main(argv: list[str] | None = None) -> int:
 def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
     """Own the folder, start the members, and stay until the job ends."""
     os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
-    if options.durable:
-        os.environ["TUTTI_TRAIN_DURABLE"] = str(options.durable.resolve())
+    tiers = tiers_of(options)
+    os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
     was_here = folder.take()
     story = to_stderr(options.story, options.quiet)
     if was_here:
@@ -108,17 +130,17 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
     hands = Hands(read_command(words), folder, folder.path.name)
     address = hands.store()
     story.tell("store", f"groups meet at {address}", pid=hands.store_watch().pid)
-    agent = Agent(folder, Roster(rule, want, options.max_restarts, options.standby), hands, story)
-    tier = None
-    if options.durable:
-        tier = Tier(folder, options.durable.resolve(), options.durable_every, story, dict(os.environ))
-    dialogue = Dialogue(agent, options.grace, story, tier)
+    roster = Roster(rule, want, options.max_restarts, options.standby)
+    agent = Agent(folder, roster, hands, story, options.domains)
+    agent.hangs = Hangs(options.hang_after)
+    kept = {name: Tier(folder, path, every, story, dict(os.environ)) for name, (path, every) in tiers.items()}
+    dialogue = Dialogue(agent, options.grace, story, kept)
     try:
         return watch_over(agent, dialogue)
     finally:
         agent.close()
         hands.close()
-        leave_folder(folder, agent.code, dialogue.is_saved)
+        leave_folder(folder, agent.code, bool(dialogue.saved_in))
         story.close()
 
 
@@ -142,17 +164,41 @@ def leave_folder(folder: Folder, code: int | None, is_saved: bool) -> None:
         folder.remove()
 
 
+def tiers_of(options: argparse.Namespace) -> dict[str, tuple[Path, float]]:
+    """The tiers behind memory, nearest first: where, and how often."""
+    wanted = {"disk": (options.disk, options.disk_every), "durable": (options.durable, options.durable_every)}
+    return {name: (path.resolve(), every) for name, (path, every) in wanted.items() if path}
+
+
 def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
     """The legal sizes and the wanted one, from --workers N or MIN:MAX, --min, --max and --sizes."""
     low, _, high = str(options.workers).partition(":")
-    want = int(high or low)
-    least = int(low) if high else options.min
-    listed = tuple(int(size) for size in options.sizes.split(",") if size)
+    want = number("--workers", high or low)
+    least = number("--workers", low) if high else options.min
+    listed = tuple(number("--sizes", size) for size in options.sizes.split(",") if size)
+    check_counts(options)
     rule = SizeRule(least, max(options.max, want), listed=listed)
     why = rule.why_not(want)
     if why:
         raise ValueError(f"--workers {want}: {why}; legal sizes are {', '.join(map(str, rule.legal())) or 'none'}")
     return rule, want
+
+
+def number(option: str, text: str) -> int:
+    if not text.isdigit():
+        raise ValueError(f"{option}: {text!r} is not a number of members; write 4, or 2:8 for a range")
+    return int(text)
+
+
+def check_counts(options: argparse.Namespace) -> None:
+    """Refuse what this launcher would otherwise have to ignore."""
+    if options.nnodes not in ("1", "1:1"):
+        raise ValueError(
+            f"--nnodes {options.nnodes}: this launcher runs one machine; "
+            f"many machines come from Kubernetes (--domains N tries failure domains here)"
+        )
+    if options.domains < 1:
+        raise ValueError(f"--domains {options.domains}: there is at least one failure domain")
 
 
 def command_words(options: argparse.Namespace) -> list[str]:

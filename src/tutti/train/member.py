@@ -29,7 +29,8 @@ class Member:
     def __init__(self, folder: Path, name: str, index: int) -> None:
         self.name = name
         self.folder = Folder(folder)
-        self.shelf = Shelf(self.folder.slots)
+        self.domain = ""
+        self.announced_at = 0.0
         self.announced: Generation = NOBODY
         self.standby: dict[str, Any] | None = None
         self.asked: dict[str, dict[str, Any]] = {}
@@ -45,6 +46,11 @@ class Member:
     def has_agent(self) -> bool:
         return self._line.is_open
 
+    @property
+    def shelf(self) -> Shelf:
+        """Where this member's failure domain keeps its snapshots."""
+        return Shelf(self.folder.slots / self.domain)
+
     def say(self, word: str, **facts: Any) -> None:
         self._line.send({"say": word, **facts})
 
@@ -52,13 +58,21 @@ class Member:
         """Take in what the agent said."""
         for message in self._line.receive(wait_s):
             if message["say"] == "generation":
-                self.announced = from_record(message)
+                self._announce(from_record(message))
             elif message["say"] == "standby":
                 self.standby = message
+                self.domain = message.get("domain", "")
             elif message["say"] == "slots":
                 self._slots = message
             elif message["say"] in ("snapshot", "leave"):
                 self.asked[message["say"]] = message
+
+    def _announce(self, generation: Generation) -> None:
+        self.announced = generation
+        self.announced_at = time.monotonic()
+        rank = generation.rank(self.name)
+        if rank is not None and generation.domains:
+            self.domain = generation.domains[rank]
 
     def wait_generation(self, after: int, limit_s: float | None = None) -> Generation:
         """The next generation; blocks, because there is nothing to compute without one."""
@@ -78,10 +92,10 @@ class Member:
                 raise TrainError("the agent ended before this member had a place: see what it said")
             self.hear(None)
 
-    def ask_slots(self, shelf: str, table: int, data: int, count: int) -> Entry:
+    def ask_slots(self, shelf: str, table: int, data: int, count: int, role: str = "own") -> Entry:
         """Memory for snapshots, or NoMemory with the numbers."""
         self._slots.clear()
-        self.say("slots", shelf=shelf, table=table, data=data, count=count)
+        self.say("slots", shelf=shelf, table=table, data=data, count=count, role=role)
         until = time.monotonic() + SLOTS_S
         while not self._slots and self.has_agent and time.monotonic() < until:
             self.hear(0.5)
@@ -94,6 +108,9 @@ class Member:
     def phase(self, phase: int, step: int, compute_s: float = 0.0) -> None:
         self._computed_s = compute_s or self._computed_s
         self._beats.phase(self._index, phase, step, int(self._computed_s * 1e9))
+
+    def waits(self, is_waiting: bool) -> None:
+        self._beats.waits(self._index, is_waiting)
 
     def _start_beating(self) -> None:
         def beat() -> None:

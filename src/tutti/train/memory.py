@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,18 +25,18 @@ class Sealed:
     source: str
     slot: Slot
     label: Label
-    held: dict[str, tuple[Box, int]]
+    held: dict[str, list[tuple[Box, int]]]
     every: dict[str, tuple[torch.dtype, tuple[int, ...]]]
     rest: dict[str, Any]
 
 
 @dataclass
 class Memory:
-    """Every sealed slot of a run, pinned while this is open; `is_checked` compares their bytes with their checksums
-    first.
+    """Every sealed slot on some shelves of a run, pinned while this is open; `is_checked` compares their bytes with
+    their checksums first.
     """
 
-    shelf: Shelf
+    shelves: Sequence[Shelf]
     is_checked: bool = False
     sealed: list[Sealed] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -44,9 +44,10 @@ class Memory:
     _complete: dict[int, list[Sealed]] = field(default_factory=dict)
 
     def __enter__(self) -> Memory:  # noqa: PYI034 - Self is newer than Python 3.10
-        for entry in self.shelf.entries():
-            for number, slot in enumerate(self.shelf.open(entry)):
-                self._pin(f"{entry.member}.{number}", slot)
+        for shelf in self.shelves:
+            for entry in shelf.entries():
+                for number, slot in enumerate(shelf.open(entry)):
+                    self._pin(f"{entry.member}.{number}", slot)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,6 +64,14 @@ class Memory:
     def fingerprints(self) -> set[str]:
         return {sealed.label.layout for sealed in self.sealed}
 
+    def of(self, step: int, generation: int) -> list[Sealed]:
+        """The slots that one generation wrote of a step, whether or not they are all."""
+        return [item for item in self.sealed if (item.label.step, item.label.generation) == (step, generation)]
+
+    def choose(self, step: int, generation: int) -> None:
+        """Read this step as this generation wrote it: others hold the parts that are not here and not wanted."""
+        self._complete[step] = self.of(step, generation)
+
     def rest(self, step: int) -> dict[str, Any]:
         """The plain state of a step; everyone wrote the same."""
         return self._of(step)[0].rest
@@ -73,9 +82,8 @@ class Memory:
     def _of(self, step: int) -> list[Sealed]:
         """The slots of a step. Those of one generation belong together; a step computed again is another one."""
         if step not in self._complete:
-            found = [sealed for sealed in self.sealed if sealed.label.step == step]
-            numbers = sorted({sealed.label.generation for sealed in found}, reverse=True)
-            sets = ([sealed for sealed in found if sealed.label.generation == number] for number in numbers)
+            numbers = sorted({item.label.generation for item in self.sealed if item.label.step == step}, reverse=True)
+            sets = (self.of(step, number) for number in numbers)
             self._complete[step] = next((sealed for sealed in sets if is_complete(sealed)), [])
         return self._complete[step]
 
@@ -104,8 +112,8 @@ class Reader:
         """Fill `target`, which is this box of the named tensor."""
         found = list(self.sealed.values())
         for copy in plan(name, box, holdings(name, found), self.prefer):
-            item = self.sealed[copy.source]
-            held, at = item.held[name]
+            item, held = self.sealed[copy.source], copy.held
+            at = next(at for box, at in item.held[name] if box == held)
             view = view_of(item.slot.data, at, item.every[name][0], held)
             into = target[copy.part.within(box)] if box.sizes else target
             into.copy_(view[copy.part.within(held)] if held.sizes else view)
@@ -128,13 +136,16 @@ def is_complete(sealed: list[Sealed]) -> bool:
 
 
 def holdings(name: str, sealed: list[Sealed]) -> list[Holding]:
-    return [Holding(item.source, name, item.held[name][0]) for item in sealed if name in item.held]
+    return [Holding(item.source, name, box) for item in sealed for box, _ in item.held.get(name, [])]
 
 
 def open_table(source: str, slot: Slot, label: Label) -> Sealed:
     """A slot's table as typed records."""
     table = slot.table()
     layout = table["layout"]
-    held = {name: (Box(tuple(offsets), tuple(sizes)), at) for name, (offsets, sizes, at) in layout["held"].items()}
+    held = {
+        name: [(Box(tuple(offsets), tuple(sizes)), at) for offsets, sizes, at in boxes]
+        for name, boxes in layout["held"].items()
+    }
     every = {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in layout["every"].items()}
     return Sealed(source, slot, label, held, every, plain.loads(json.dumps(table["rest"])))

@@ -21,6 +21,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from tutti.train import plain
+from tutti.train.agent.cabinet import shelves_in
 from tutti.train.agent.shelf import Shelf
 from tutti.train.boxes import Box, whole
 from tutti.train.memory import Memory
@@ -33,7 +34,7 @@ def main(argv: list[str]) -> int:
     """Persist, and say on the output which step is there now; a failure is one line on the error stream."""
     run, into = Path(argv[0]), Path(argv[1])
     try:
-        step = persist(Shelf(run / "slots"), into)
+        step = persist(shelves_in(run / "slots"), into)
     except OSError as error:
         sys.stderr.write(f"{error.strerror} ({into})\n")
         return 1
@@ -41,10 +42,10 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def persist(shelf: Shelf, into: Path) -> int:
+def persist(shelves: list[Shelf], into: Path) -> int:
     """Write the newest complete step, unless it is there already; -1 when there is none."""
     into.mkdir(parents=True, exist_ok=True)
-    with Memory(shelf, is_checked=True) as memory:
+    with Memory(shelves, is_checked=True) as memory:
         steps = memory.steps()
         if not steps or steps[0] in saved_steps(into):
             return steps[0] if steps else -1

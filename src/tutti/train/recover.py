@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tutti.train import course, fsdp, persist, sync
+from tutti.train import course, fill, fsdp, hold, persist, sync
 from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
+from tutti.train.agent.slots import Label
 from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
+from tutti.train.domains import Places
 from tutti.train.errors import GroupLost
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tutti.train.job import Job
 
 Apply = Callable[[], None]
+
+GIVE_UP_S = 1.0
 
 
 def take_place(job: Job) -> None:
@@ -44,8 +48,28 @@ def take_place(job: Job) -> None:
             break
         except GroupLost as error:
             generation = next_generation(job, generation.number, str(error))
+    adopt(job, generation)
+
+
+def adopt(job: Job, generation: Generation) -> None:
+    """This is the generation we are in, and this our place in it."""
     job.generation = generation.number
     job.set_place(job.group.rank, job.group.world)
+    job.places = Places(generation.domains or ("",) * job.group.world)
+
+
+def listen(job: Job) -> None:
+    """While a collective is waited for, the agent is heard too: it may know that nobody will come."""
+    member = member_of(job)
+    hold.Ear.note = member.waits
+    hold.Ear.is_vain = partial(is_overtaken, job, member)
+
+
+def is_overtaken(job: Job, member: Member) -> bool:
+    """Whether this generation is known to be broken, for long enough that its collectives would have failed by now."""
+    member.hear()
+    newer = member.announced.number > job.group.number
+    return newer and member.announced.is_urgent and time.monotonic() - member.announced_at > GIVE_UP_S
 
 
 def enter(job: Job) -> None:
@@ -127,14 +151,13 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
-            snapshot(job)
+            snapshot(job, is_together=False)
     claims = [
         replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims
     ]
     if shards(job) and job.generation != generation.number:
         fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
-    job.generation = generation.number
-    job.set_place(job.group.rank, job.group.world)
+    adopt(job, generation)
     began = time.perf_counter()
     found = bring(job, claims)
     brought_s = round(time.perf_counter() - began, 5)
@@ -170,16 +193,21 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
 def bring(job: Job, claims: list[Claim]) -> Accord:
     """Everyone to the agreed step: from where it already is, from memory, or over the group."""
     group = job.group
-    with Memory(member_of(job).shelf, is_checked=all(claim.step < 0 for claim in claims)) as memory:
-        remembered: list[int] = []
-        if any(claim.step < 0 for claim in claims) or any(claim.is_sharded for claim in claims):
-            remembered = sync.remembered_steps(memory, job.protected.fingerprint)
-        found = sync.decide(group, claims, has_lost=False, remembered=remembered)
+    with Memory([member_of(job).shelf], is_checked=all(claim.step < 0 for claim in claims)) as memory:
+        is_asked = any(claim.step < 0 or claim.is_sharded for claim in claims)
+        here = sync.remembered_steps(memory, job.protected.fingerprint) if is_asked else []
+        tell_broken(job, memory)
+        catalogue = fill.survey(group, job.places, memory) if is_asked and any(job.places.of) else None
+        everywhere = catalogue.complete() if catalogue else [(step, 0) for step in here]
+        found = sync.decide(group, claims, has_lost=False, remembered=[step for step, _ in everywhere])
         lacks = found.origin != "live" or claims[job.rank].step != found.step
         if found.origin == "fresh":
-            found = from_durable(job, found)
+            found = from_tiers(job, found)
             lacks = found.origin == "fresh"
-        elif lacks and found.step in remembered:
+        elif found.origin == "memory" and catalogue:
+            gather_in(job, memory, catalogue, next(key for key in everywhere if key[0] == found.step))
+            lacks = False
+        elif lacks and found.step in here:
             read_back(job, memory, found.step)
             lacks = False
     needs = group.gather(torch.tensor([int(lacks)]))[:, 0]
@@ -190,18 +218,39 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
     return found
 
 
-def from_durable(job: Job, found: Accord) -> Accord:
-    """Nothing is in memory: the newest step in the durable folder, if the run has one, is better than a beginning."""
-    folder = Path(os.environ.get("TUTTI_TRAIN_DURABLE", "/nowhere"))
-    newest = max(persist.saved_steps(folder), default=EMPTY)
-    agreed = int(job.group.gather(torch.tensor([newest])).min())
-    if agreed < 0:
+def tell_broken(job: Job, memory: Memory) -> None:
+    """Snapshots whose bytes are not what they were are left out, and said to be."""
+    if memory.broken and job.rank == 0:
+        text = f"snapshots {', '.join(memory.broken)} do not have the bytes they were sealed with; they are not used"
+        job.tell("broken", text, slots=memory.broken)
+
+
+def gather_in(job: Job, memory: Memory, catalogue: fill.Catalogue, step: fill.Step) -> None:
+    """Restore a step whose parts are in several failure domains."""
+    wanted = job.protected.wanted(catalogue.every[step])
+    came = fill.fill(member_of(job), job.group, job.places, memory, catalogue, step, wanted)
+    with Memory([member_of(job).shelf]) as filled:
+        filled.choose(*step)
+        read_back(job, filled, step[0])
+    if came:
+        job.tell("filled", f"{came} bytes of step {step[0]} came from another failure domain", bytes=came)
+
+
+def from_tiers(job: Job, found: Accord) -> Accord:
+    """Nothing is in memory: the newest step on disk or in the durable folder is better than a beginning."""
+    pairs = [entry.partition("=") for entry in os.environ.get("TUTTI_TRAIN_TIERS", "").split(os.pathsep) if entry]
+    kept = [max(persist.saved_steps(Path(path)), default=EMPTY) for _, _, path in pairs]
+    if not kept:
         return found
-    durable = persist.Durable(folder, agreed)
+    agreed = job.group.gather(torch.tensor(kept)).min(dim=0).values.tolist()
+    newest = agreed.index(max(agreed))
+    if agreed[newest] < 0:
+        return found
+    durable = persist.Durable(Path(pairs[newest][2]), agreed[newest])
     rest = durable.rest()
     job.protected.write(rest["things"], durable)
     job.course = course.from_record(rest["course"])
-    return Accord(agreed, "durable")
+    return Accord(agreed[newest], pairs[newest][0])
 
 
 def read_back(job: Job, memory: Memory, step: int) -> None:
@@ -220,20 +269,26 @@ def describe(job: Job) -> dict[str, Any]:
     return {"things": job.protected.read()[1], "course": job.course.to_record()}
 
 
-def snapshot(job: Job) -> bool:
-    """Keep the state as it is after the last commit."""
-    assert job.keeper is not None
+def snapshot(job: Job, is_together: bool = True) -> bool:
+    """Keep the state as it is after the last commit; shards also at a buddy, when everyone takes part."""
+    keeper = job.keeper
+    assert keeper is not None
+    if not keeper.slots:
+        return False
     leaves, things = job.protected.read()
     job.protected.check(leaves)
-    rest = {"things": things, "course": job.course.to_record()}
+    state = (leaves, {"things": things, "course": job.course.to_record()})
+    kind, step = job.protected.fingerprint, job.course.step
     try:
-        kept = job.keeper.keep(
-            job.generation, job.course.step, (job.rank, job.world), (leaves, rest), job.protected.fingerprint
-        )
+        is_kept = keeper.keep(job.generation, step, job.places.share(job.rank), state, kind)
+        if is_together and job.places.is_split and shards(job):
+            label = Label(job.generation, step, kind, 0, 0)
+            is_kept = keeper.buddies.exchange(job.group, job.places, label, *state) and is_kept
     except AgentGone:
         return False
+    keeper.step = step if is_kept else keeper.step
     member_of(job).asked.pop("snapshot", None)
-    return kept
+    return is_kept
 
 
 def report(job: Job, verdict: Verdict, took_s: float) -> None:
@@ -247,7 +302,8 @@ def report(job: Job, verdict: Verdict, took_s: float) -> None:
         rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0,
         generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
         snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
-        level=job.level, batch=job.course.global_batch,
+        level=job.level, batch=job.course.global_batch, state_bytes=keeper.state_bytes,
+        delivery=job.delivery,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import torch
 
 from tutti.train import plain
 from tutti.train.agent.shelf import Entry, Shelf
-from tutti.train.agent.slots import Busy, Label
+from tutti.train.agent.slots import Busy, Label, Slot
 from tutti.train.boxes import Box, share_rows
 from tutti.train.state import Leaf
 
@@ -41,7 +41,7 @@ class Layout:
 
 
 def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
-    """A rank keeps its own shards whole, and its share of what everyone has."""
+    """A rank keeps its own shards whole, and its share of what everyone in its failure domain has."""
     shared = {name: leaf for name, leaf in leaves.items() if leaf.is_shared}
     shares = share_rows(
         {name: leaf.shape for name, leaf in shared.items()},
@@ -49,7 +49,16 @@ def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
         rank,
         world,
     )
-    boxes = {name: shares.get(name) if leaf.is_shared else leaf.box for name, leaf in leaves.items()}
+    return arrange({name: shares.get(name) if leaf.is_shared else leaf.box for name, leaf in leaves.items()}, leaves)
+
+
+def lay_out_shards(leaves: dict[str, Leaf]) -> Layout:
+    """Only what no other rank has: what a buddy keeps a copy of."""
+    return arrange({name: None if leaf.is_shared else leaf.box for name, leaf in leaves.items()}, leaves)
+
+
+def arrange(boxes: dict[str, Box | None], leaves: dict[str, Leaf]) -> Layout:
+    """These boxes one behind the other."""
     parts, at = [], 0
     for name, box in boxes.items():
         if box is None or box.elements == 0:
@@ -62,9 +71,14 @@ def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
 
 def describe(parts: list[Part], leaves: dict[str, Leaf]) -> bytes:
     """The part of the table that says which tensor is where, and what every tensor of the whole state is."""
-    held = {part.name: [part.box.offsets, part.box.sizes, part.at] for part in parts}
+    held = {part.name: [[part.box.offsets, part.box.sizes, part.at]] for part in parts}
     every = {name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape] for name, leaf in leaves.items()}
     return json.dumps({"held": held, "every": every}, separators=(",", ":")).encode()
+
+
+def table_of(layout: bytes, rest: bytes) -> bytes:
+    """The table of a slot: where its tensors are, and the state beside them."""
+    return b'{"layout":' + layout + b',"rest":' + rest + b"}"
 
 
 class Camera:
@@ -79,9 +93,9 @@ class Camera:
     def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any]) -> bool:
         """Snapshot now; False when every slot but the newest is being read."""
         began = time.perf_counter()
-        table = b'{"layout":' + layout.text + b',"rest":' + plain.dumps(rest) + b"}"
+        table = table_of(layout.text, plain.dumps(rest))
         label = Label(label.generation, label.step, label.layout, layout.data_bytes, len(table))
-        for number in self._oldest_first():
+        for number in oldest_first(self.slots):
             try:
                 with self.slots[number].writing(label, table):
                     self._copy(number, leaves, layout)
@@ -96,13 +110,6 @@ class Camera:
         self._views.clear()
         for slot in self.slots:
             slot.close()
-
-    def _oldest_first(self) -> list[int]:
-        """Never the newest: until another is sealed it is what we would go back to."""
-        labels = [slot.label() for slot in self.slots]
-        steps = [(label.step if label else -1, number) for number, label in enumerate(labels)]
-        ordered = [number for _, number in sorted(steps)]
-        return ordered[:-1] if len(ordered) > 1 else ordered
 
     def _copy(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> None:
         views = self._view(number, leaves, layout)
@@ -128,6 +135,14 @@ class Camera:
                 view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts
             ]
         return self._views[key]
+
+
+def oldest_first(slots: Sequence[Slot]) -> list[int]:
+    """Which slots may be written. Never the newest: until another is sealed it is what we would go back to."""
+    labels = [slot.label() for slot in slots]
+    steps = [(label.step if label else -1, number) for number, label in enumerate(labels)]
+    ordered = [number for _, number in sorted(steps)]
+    return ordered[:-1] if len(ordered) > 1 else ordered
 
 
 def view_of(data: memoryview, at: int, dtype: torch.dtype, box: Box) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,17 @@ class Protected:
             if name not in rest:
                 raise StateChanged(f"the snapshot has no {name!r}: it was taken by a loop that protected other things")
             restore(name, thing, rest[name], fetch)
+
+    def wanted(self, every: Mapping[str, tuple[Any, Shape]]) -> dict[str, Box]:
+        """Which box of each tensor of a snapshot this rank would restore."""
+        leaves, _ = self.read()
+        return {name: self._box_of(name, tuple(shape), leaves.get(name)) for name, (_, shape) in every.items()}
+
+    def _box_of(self, name: str, shape: Shape, leaf: Leaf | None) -> Box:
+        if leaf is not None and leaf.shape == shape:
+            return leaf.box
+        like = parameter_behind(name, self.things.get(name.partition("/")[0]))
+        return leaf_of(name, like).box if isinstance(like, DTensor) and tuple(like.shape) == shape else whole(shape)
 
     def modules(self) -> list[torch.nn.Module]:
         return [thing for thing in self.things.values() if isinstance(thing, torch.nn.Module)]

@@ -1,4 +1,4 @@
-"""`python -m tutti.train status` and `clean`: what runs are there, how they are, and what is left of dead ones."""
+"""`tutti train status` and `clean`: what runs are there, how they are, and what is left of dead ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 import time
 from typing import Any
 
+from tutti.train.agent.cabinet import shelves_in
 from tutti.train.agent.folder import Folder, runs
-from tutti.train.agent.shelf import Shelf, megabytes
+from tutti.train.agent.shelf import megabytes
 from tutti.train.agent.watch import is_alive
 
 NOT_FOUND = 3
@@ -21,7 +22,8 @@ def read(folder: Folder) -> dict[str, Any]:
     except (OSError, ValueError):
         status = {"run": folder.path.name}
     holder = folder.owner.read_text()
-    return {**status, "is_running": is_alive(holder), "memory_bytes": Shelf(folder.slots).memory_bytes()}
+    memory_bytes = sum(shelf.memory_bytes() for shelf in shelves_in(folder.slots))
+    return {**status, "is_running": is_alive(holder), "memory_bytes": memory_bytes}
 
 
 def chosen(names: list[str]) -> list[Folder]:
@@ -37,7 +39,7 @@ def show(names: list[str], as_json: bool) -> int:
         sys.stdout.write("\n".join(map(sentence, found)) + "\n")
     missing = set(names) - {status["run"] for status in found}
     for name in sorted(missing):
-        sys.stderr.write(f"error: no run {name!r} here; `python -m tutti.train status` lists them\n")
+        sys.stderr.write(f"error: no run {name!r} here; `tutti train status` lists them\n")
     return NOT_FOUND if missing else 0
 
 
@@ -48,19 +50,44 @@ def sentence(status: dict[str, Any]) -> str:
         name = status["run"]
         return (
             f"{name} is not running; {held} of its state is in memory, step {status.get('snapshot_step', '?')}\n"
-            f"  go on: --run-id {name}    give back: python -m tutti.train clean {name}"
+            f"  go on: --run-id {name}    give back: tutti train clean {name}"
         )
-    age = time.time() - status["at"]
+    if "world" not in status:
+        return f"{status['run']} is starting"
+    return "\n".join([headline(status), f"  {pace(status)}", *(f"  {line}" for line in kept(status) if line)])
+
+
+def headline(status: dict[str, Any]) -> str:
+    if status["parked"]:
+        return f"{status['run']} is parked: {status['parked']}"
     legal = ", ".join(map(str, status["legal"]))
     return (
-        f"{status['run']} computes with {status['world']} of {status['want']} members, "
-        f"generation {status['generation']}, level {status['level']}\n"
-        f"  step {status['step']} (epoch {status['epoch']}, sample {status['cursor']}), {status['rate']:.2f} steps/s, "
-        f"{age:.0f} s ago; goodput {status['goodput']:.0%}\n"
-        f"  snapshot of step {status['snapshot_step']}, every {status['snapshot_every']} steps, "
-        f"{megabytes(status['memory_bytes'])} in memory; durable: {status['durable_step']}\n"
-        f"  legal sizes {legal}; {status['lost']} members lost so far"
+        f"{status['run']} computes with {status['world']} of {status['want']} members (legal {legal}), "
+        f"generation {status['generation']}, level {status['level']}"
     )
+
+
+def pace(status: dict[str, Any]) -> str:
+    age = time.time() - status["at"]
+    slow = "".join(f"; {name} computes {factor} times as long" for name, factor in status["stragglers"].items())
+    return (
+        f"step {status['step']} (epoch {status['epoch']}, sample {status['cursor']}, {status['delivery']}), "
+        f"{status['rate']:.2f} steps/s, {age:.0f} s ago; goodput {status['goodput']:.0%}, "
+        f"{status['lost']} members lost so far{slow}"
+    )
+
+
+def kept(status: dict[str, Any]) -> list[str]:
+    """Where the state is, how old, and what it costs."""
+    tiers = [f"{name} holds step {step}" if step >= 0 else f"{name} is empty" for name, step in status["tiers"].items()]
+    spread = ", ".join(f"{name} {count}" for name, count in status["domains"].items())
+    snapshot = (
+        f"snapshot of step {status['snapshot_step']}, {status['snapshot_age_s']:.1f} s old, "
+        f"every {status['snapshot_every']} steps at {status['save_s'] * 1e3:.1f} ms each; "
+        f"state {megabytes(status['state_bytes'])}, {megabytes(status['memory_bytes'])} of memory for its snapshots"
+    )
+    copies = f"failure domains: {spread}; {status['replicas']} members have a copy elsewhere"
+    return [snapshot, "; ".join(tiers), copies if len(status["domains"]) > 1 else ""]
 
 
 def clean(names: list[str]) -> int:

@@ -34,6 +34,7 @@ class Step:
         self.seen = 0
         self.checksum = 0
         self.began = time.perf_counter()
+        self.before = job.course.step
         self._piece: Piece | None = None
         self._leaves: dict[int, torch.Tensor] = {}
         self._sums: list[torch.Tensor] = []
@@ -84,7 +85,11 @@ class Step:
         if not verdict.is_committed:
             return self._lost("another member lost a collective in this step", steppers, optimizers, in_doubt=False)
         self.apply(steppers, optimizers)
-        self._after(verdict)
+        try:
+            self._after(verdict)
+        except GroupLost as error:
+            # The step was taken and may be in no other domain yet: it counts if the next generation finds it.
+            return self._lost(str(error), steppers, optimizers, in_doubt=False)
         return True
 
     def _lost(self, why: str, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], in_doubt: bool) -> bool:
@@ -92,7 +97,7 @@ class Step:
         all.
         """
         self.is_failed = True
-        before = self.job.course.step
+        before = self.before
         recover.after_loss(self.job, why, (lambda: self.apply(steppers, optimizers)) if in_doubt else None)
         self._drop(optimizers)
         return self.job.course.step > before

@@ -44,10 +44,16 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     others = memory.fingerprints() - {fingerprint}
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
-            f"run {memory.shelf.folder.parent.name!r} has snapshots of another model (fingerprint {min(others)}, "
+            f"run {name_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
             f"this loop's is {fingerprint}): choose another --run-id, or remove them with `python -m tutti.train clean`"
         )
     return memory.steps()
+
+
+def name_of(memory: Memory) -> str:
+    """The run that these snapshots belong to, for people."""
+    folder = memory.shelves[0].folder
+    return (folder.parent if folder.name == "slots" else folder.parent.parent).name
 
 
 def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, Any], is_needy: bool) -> dict[str, Any]:

@@ -35,6 +35,10 @@ class Tier:
         if self._process is None and newest > self.step and time.monotonic() >= self._next:
             self._start()
 
+    def hurry(self) -> None:
+        """Do not wait for the next time: someone asked for it."""
+        self._next = 0.0
+
     def persist_now(self) -> bool:
         """Persist and wait; False when the newest step could not be written."""
         if self._process is None:

@@ -3,9 +3,12 @@
 What happens to it is in the environment: LOOP is JSON with the wrapper, the numerics, and faults by member and step.
 """
 
+import faulthandler
 import json
 import os
+import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -24,8 +27,15 @@ OPTIONS: dict[str, Any] = {
     "sleep": 0.0,
     "faults": {},
     "width": 16,
+    "data": "dataset",
+    "per_member": 0,
+    "lr_rule": "",
+    # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
+    "dropout": 0.0,
 }
 OPTIONS.update(json.loads(os.environ.get("LOOP", "{}")))
+if OPTIONS["numerics"] == "ordered":
+    OPTIONS["dropout"] = 0.1
 MEMBER = os.environ.get("TUTTI_TRAIN_MEMBER", "alone")
 
 
@@ -38,13 +48,26 @@ class Samples(torch.utils.data.Dataset):
         return index, torch.randn(8, generator=torch_generator)
 
 
+class Stream(torch.utils.data.IterableDataset):
+    """The same samples, one after the other, without a length."""
+
+    def __iter__(self):
+        samples = Samples()
+        return (samples[index] for index in range(len(samples)))
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
         width = OPTIONS["width"]
         self.count = nn.Parameter(torch.zeros(OPTIONS["samples"]))
         self.net = nn.Sequential(
-            nn.Linear(8, width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+            nn.Linear(8, width),
+            nn.ReLU(),
+            nn.Dropout(OPTIONS["dropout"]),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, 1),
         )
 
     def forward(self, index, x):
@@ -62,8 +85,12 @@ def inject(step):
         raise ValueError("the loop was told to fail")
     elif fault == "slow":
         time.sleep(0.5)
+    elif fault == "hang":
+        threading.Event().wait()
     elif fault == "partition":
         cut_sockets()
+    elif fault == "node":
+        lose_node()
 
 
 def cut_sockets():
@@ -82,6 +109,18 @@ def cut_sockets():
             continue
 
 
+def lose_node():
+    """Everything in our failure domain at once: its memory, its other members, and we."""
+    folder = Path(os.environ["TUTTI_TRAIN_AGENT"])
+    last = json.loads((folder / "generations").read_text().splitlines()[-1])
+    domains = dict(zip(last["members"], last["domains"], strict=True))
+    shutil.rmtree(folder / "slots" / domains[MEMBER])
+    for member, domain in domains.items():
+        if domain == domains[MEMBER] and member != MEMBER:
+            os.kill(int((Path(os.environ["OUT"]) / f"{member}.pid").read_text()), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def wrapped(model):
     if OPTIONS["wrap"] == "ddp":
         return nn.parallel.DistributedDataParallel(model)
@@ -96,7 +135,10 @@ def wrapped(model):
 
 
 def main():
+    if OPTIONS.get("dump"):
+        faulthandler.dump_traceback_later(OPTIONS["dump"])
     torch.manual_seed(7)
+    (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
     job = train.join()
     base = Model()
     model = wrapped(base)
@@ -108,8 +150,10 @@ def main():
     job.protect(model=model, opt=opt, tally=tally, sched=sched)
     worlds = []
     job.on_resize(lambda job: worlds.append(job.world))
-    arguments = {key: OPTIONS[key] for key in ("numerics", "epochs")}
-    for index, x in job.batches(Samples(), global_batch=OPTIONS["batch"], seed=3, **arguments):
+    arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule")}
+    arguments["batch_per_member"] = OPTIONS["per_member"]
+    data = Stream() if OPTIONS["data"] == "stream" else Samples()
+    for index, x in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments):
         output, counted = model(index, x)
         loss = (output**2).mean() + output.mean() - counted.mean()
         loss.backward()

@@ -15,13 +15,15 @@ from typing import Any, Protocol
 
 from tutti.train.agent import lines, roster
 from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
+from tutti.train.agent.cabinet import Cabinet, Checksums
 from tutti.train.agent.exits import meaning
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
+from tutti.train.agent.hang import Hangs, Sight
 from tutti.train.agent.journal import Journal
-from tutti.train.agent.shelf import Entry, Shelf, TooSmall
+from tutti.train.agent.shelf import Entry, TooSmall
 from tutti.train.agent.story import Story
-from tutti.train.agent.watch import Watch
+from tutti.train.agent.watch import Watch, cpu_s
 
 
 class Hands(Protocol):
@@ -47,6 +49,7 @@ class Seat:
     name: str
     index: int
     watch: Watch
+    domain: str = ""
     line: lines.Lines | None = None
     silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
@@ -63,12 +66,13 @@ class Seat:
 class Agent:
     """Runs a job: call `turn` until `code` is set. Its `fileno` may sit in another loop."""
 
-    def __init__(self, folder: Folder, plan: roster.Roster, hands: Hands, story: Story) -> None:
+    def __init__(self, folder: Folder, plan: roster.Roster, hands: Hands, story: Story, domains: int = 1) -> None:
         self.folder = folder
         self.roster = plan
         self.hands = hands
         self.story = story
-        self.shelf = Shelf(folder.slots)
+        self.cabinet = Cabinet(folder.slots, domains)
+        self.checksums = Checksums(self.cabinet)
         self.journal = Journal(folder.journal)
         self.beats = Beats(folder.beats)
         self.seats: dict[str, Seat] = {}
@@ -77,16 +81,22 @@ class Agent:
         self.heard: dict[str, Callable[[Seat, lines.Message], None]] = self._ears()
         self.started = self._start_number()
         self.failures = 0
-        self.shelves: dict[str, str] = {}
-        self._parked = ""
+        self.sealed_at = 0.0
+        self.restart_s = 0.0
+        self.parked = ""
+        self._attempt_began = time.monotonic()
+        self.hangs = Hangs()
         self._slow: set[str] = set()
+        self._stalled = ""
         self._selector = selectors.DefaultSelector()
         self._listener = lines.listen(str(folder.socket))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._next_look = 0.0
+        self._next_hang_look = 0.0
         self.began = time.monotonic()
         plan.generation = self._after_restart()
         plan.store = hands.store()
+        self.checksums.start()
 
     def fileno(self) -> int:
         return self._selector.fileno() if isinstance(self._selector, selectors.EpollSelector) else -1
@@ -98,6 +108,9 @@ class Agent:
         if time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + 0.02
             self._look_at_beats()
+        if time.monotonic() >= self._next_hang_look:
+            self._next_hang_look = time.monotonic() + 0.25
+            self._look_for_hangs()
         self._follow_orders()
 
     def say_all(self, message: lines.Message) -> None:
@@ -128,6 +141,7 @@ class Agent:
 
     def close(self) -> None:
         self.end_all()
+        self.checksums.end()
         self._selector.close()
         self._listener.close()
         self.journal.close()
@@ -176,7 +190,8 @@ class Agent:
         if self.roster.joined(seat.name):
             return
         place = len(self.roster.generation.members)
-        self.say(seat.name, {"say": "standby", "rank": place, "world": place + 1, "store": self.roster.store})
+        standby = {"say": "standby", "rank": place, "world": place + 1, "store": self.roster.store}
+        self.say(seat.name, {**standby, "domain": seat.domain})
 
     def _listen(self, seat: Seat) -> None:
         assert seat.line is not None
@@ -204,6 +219,8 @@ class Agent:
         self.roster.formed(seat.name, said["generation"])
         self.roster.committed(said.get("step", -1))
         if self.roster.is_settled():
+            if self._attempt_began:
+                self.restart_s, self._attempt_began = time.monotonic() - self._attempt_began, 0.0
             facts = {key: said[key] for key in ("step", "source", "world", "brought_s") if key in said}
             number, step = said["generation"], said.get("step", 0)
             text = f"generation {number} computes with {said.get('world')} members from step {step} on"
@@ -218,19 +235,17 @@ class Agent:
     def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
         self.roster.committed(said["step"])
         if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
-            self.shelf.retire(
-                said["snapshot_step"], [self.shelves[name] for name in self.seats if name in self.shelves]
-            )
+            self.cabinet.retire(said["snapshot_step"], list(self.seats))
+            self.sealed_at = time.monotonic()
         self.progress = {**said, "member": seat.name}
 
     def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
         entry = Entry(said["shelf"], said["table"], said["data"], said["count"])
         try:
-            self.shelf.reserve(entry)
+            self.cabinet.reserve(seat.domain, seat.name, said.get("role", "own"), entry)
         except (TooSmall, OSError) as error:
             self.say(seat.name, {"say": "slots", "why": str(error)})
             return
-        self.shelves[seat.name] = entry.member
         self.say(seat.name, {"say": "slots", "why": ""})
 
     # what processes do
@@ -280,10 +295,29 @@ class Agent:
             if silent_s > seat.silence.allowed_s and seat.watch.is_stopped():
                 self.fence(seat, f"has been frozen for {silent_s:.2f} s")
 
+    def _look_for_hangs(self) -> None:
+        """A member that all others wait for is fenced when it does nothing, and named when it computes."""
+        stall = self.hangs.look(time.monotonic(), [self._sight(seat) for seat in self._active()])
+        if stall is None:
+            self._stalled = ""
+        elif stall.is_idle:
+            why = f"is waited for by all others since {stall.waited_s:.1f} s"
+            self.fence(self.seats[stall.name], why if self.hangs.limit_s else f"{why}, and does nothing")
+        elif stall.name != self._stalled:
+            self._stalled = stall.name
+            text = f"all others wait for {stall.name} since {stall.waited_s:.1f} s; it computes, so it is left alone"
+            self.story.tell("stalled", text, member=stall.name)
+
+    def _sight(self, seat: Seat) -> Sight:
+        beat = self.beats.read(seat.index)
+        return Sight(seat.name, beat.step, beat.waits_ns / 1e9, 0.0 if beat.waits_ns else cpu_s(seat.watch.pid))
+
+    def _active(self) -> list[Seat]:
+        return [self.seats[name] for name in self.roster.generation.members if name in self.seats]
+
     def stragglers(self) -> dict[str, float]:
         """Members that compute much longer than the others; told once when it begins and once when it ends."""
-        active = [self.seats[name] for name in self.roster.generation.members if name in self.seats]
-        found = stragglers({seat.name: seat.compute_s for seat in active if len(seat.computed_s) >= 3})
+        found = stragglers({seat.name: seat.compute_s for seat in self._active() if len(seat.computed_s) >= 3})
         if set(found) != self._slow:
             self._slow = set(found)
             text = ", ".join(f"{name} computes {factor} times as long as the others" for name, factor in found.items())
@@ -310,11 +344,12 @@ class Agent:
                 self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
 
     def _announce(self, order: roster.Announce) -> None:
-        following = replace(order.generation, store=self.hands.store())
+        domains = tuple(self.seats[name].domain for name in order.generation.members)
+        following = replace(order.generation, store=self.hands.store(), domains=domains)
         before = set(self.roster.generation.members)
         self.journal.advance(self.roster.generation.number, following)
         self.roster.announced(following)
-        self._parked = ""
+        self.parked = ""
         self.story.tell(
             "generation", f"generation {following.number}: {len(following.members)} members ({following.reason})",
             generation=following.number, world=len(following.members), reason=following.reason,
@@ -323,6 +358,8 @@ class Agent:
             self.say(name, {"say": "generation", **following.to_record()})
 
     def _spawn(self, count: int) -> None:
+        if not self.seats:
+            self._attempt_began = time.monotonic()
         if self.roster.members and not self.seats:
             self.hands.renew_store()
         for _ in range(count):
@@ -333,21 +370,31 @@ class Agent:
             self._seat(name, pid)
 
     def _seat(self, name: str, pid: int) -> None:
-        seat = Seat(name, self.started % ENTRIES, Watch(pid))
+        seat = Seat(name, self.started % ENTRIES, Watch(pid), self._thinnest_domain())
         self.started += 1
         self.seats[name] = seat
         self.roster.started(name)
         self._selector.register(seat.watch, selectors.EVENT_READ, lambda: self._ended(seat))
         self.story.tell("started", f"{name} is process {pid}", member=name, pid=pid)
 
+    def _thinnest_domain(self) -> str:
+        """Members are spread evenly, so that one domain takes no more with it than another."""
+        sizes = self.domain_sizes()
+        return min(self.cabinet.domains, key=lambda domain: sizes[domain])
+
+    def domain_sizes(self) -> dict[str, int]:
+        """How many members each failure domain has."""
+        where = [seat.domain for seat in self.seats.values()]
+        return {domain: where.count(domain) for domain in self.cabinet.domains}
+
     def _park(self, reason: str) -> None:
-        if reason != self._parked:
-            self._parked = reason
+        if reason != self.parked:
+            self.parked = reason
             self.story.tell("parked", reason)
 
     def _start_number(self) -> int:
         """Names are never used twice in a run, not even over a restart of the agent."""
-        taken = [entry.member for entry in self.shelf.entries()] + list(self.journal.current.members)
+        taken = [entry.member for entry in self.cabinet.entries()] + list(self.journal.current.members)
         return 1 + max((int(name[1:].partition("-")[0]) for name in taken), default=-1)
 
     def _after_restart(self) -> Generation:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENTRY = struct.Struct("<QQqQQ")
+WAITS = struct.Struct("<Q")
 ENTRY_BYTES = 64
 ENTRIES = 1024
 COMPUTE, REDUCE, COMMIT, WAIT = range(4)
@@ -25,6 +26,7 @@ class Beat:
     step: int
     since_ns: int
     compute_ns: int
+    waits_ns: int = 0
 
 
 class Beats:
@@ -45,8 +47,13 @@ class Beats:
         now = time.monotonic_ns()
         ENTRY.pack_into(self._memory, index * ENTRY_BYTES, now, phase, step, now, compute_ns)
 
+    def waits(self, index: int, is_waiting: bool) -> None:
+        """I wait for others, or no longer."""
+        WAITS.pack_into(self._memory, index * ENTRY_BYTES + ENTRY.size, time.monotonic_ns() if is_waiting else 0)
+
     def read(self, index: int) -> Beat:
-        return Beat(*ENTRY.unpack_from(self._memory, index * ENTRY_BYTES))
+        at = index * ENTRY_BYTES
+        return Beat(*ENTRY.unpack_from(self._memory, at), *WAITS.unpack_from(self._memory, at + ENTRY.size))
 
     def clear(self, index: int) -> None:
         self._memory[index * ENTRY_BYTES : (index + 1) * ENTRY_BYTES] = bytes(ENTRY_BYTES)

@@ -8,13 +8,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Generation:
-    """One membership. The rank of a member is its place in `members`; the group's prefix is the number."""
+    """One membership. The rank of a member is its place in `members`; the group's prefix is the number.
+
+    An urgent one replaces a generation that cannot go on; the others are planned, and wait for a commit.
+    """
 
     number: int
     members: tuple[str, ...]
     store: str
     step: int = -1
     reason: str = ""
+    domains: tuple[str, ...] = ()
+    is_urgent: bool = False
 
     def rank(self, member: str) -> int | None:
         """The member's rank, or None when it is not part of this generation."""
@@ -35,4 +40,6 @@ def from_record(record: dict[str, Any]) -> Generation:
         store=str(record["store"]),
         step=int(record.get("step", -1)),
         reason=str(record.get("reason", "")),
+        domains=tuple(record.get("domains", ())),
+        is_urgent=bool(record.get("is_urgent", False)),
     )

@@ -233,7 +233,8 @@ class Roster:
             return None
         if self.generation.number and not (self._broken() or self.is_settled()):
             return None
-        return Generation(self.generation.number + 1, tuple(chosen), self.store, self.step, self._why(chosen))
+        number, is_urgent = self.generation.number + 1, self._broken()
+        return Generation(number, tuple(chosen), self.store, self.step, self._why(chosen), is_urgent=is_urgent)
 
     def _chosen(self) -> list[str]:
         """Survivors keep their order; those that wait come behind them; never an illegal size."""

@@ -15,11 +15,11 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-MAGIC = b"TUTTIS01"
+MAGIC = b"TUTTIS02"
 HEADER = struct.Struct("<8sIIqqQQ32sQQ")
 PAGE = 4096
 WRITING, SEALED = 1, 2
@@ -100,11 +100,22 @@ class Slot:
                 raise NotSealed(f"{self.path.name} holds no whole snapshot")
             yield label
 
-    def note_digest(self, label: Label) -> None:
-        """Write down the checksum of the bytes of a pinned slot."""
-        digest = zlib.crc32(self.data[: label.data_bytes])
-        seen = Label(label.generation, label.step, label.layout, label.data_bytes, label.table_bytes, digest, True)
-        self._write_header(seen, SEALED)
+    def digest_unless_written(self) -> bool:
+        """Write down the checksum of a sealed slot that has none. It is not pinned meanwhile, so that nobody who wants
+        to write it waits; what was written in the meantime makes the checksum void.
+        """
+        before = self.label()
+        if before is None or before.is_digested:
+            return False
+        digest = zlib.crc32(self.data[: before.data_bytes])
+        try:
+            with self._locked(fcntl.LOCK_SH):
+                if self.label() != before:
+                    return True
+                self._write_header(replace(before, digest=digest, is_digested=True), SEALED)
+        except Busy:
+            pass
+        return True
 
     def is_intact(self, label: Label) -> bool:
         """Whether the bytes still are what their checksum says; true when none was taken yet."""

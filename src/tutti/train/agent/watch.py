@@ -58,6 +58,15 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used so far."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
 def started_at(pid: int) -> str:
     """When a process started, in the kernel's ticks: with the boot id, a name that is never reused."""
     try:

@@ -1,0 +1,100 @@
+"""A copy of what only one rank has, in the memory of a buddy in another failure domain, before the step counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tutti.train import plain
+from tutti.train.agent.slots import Busy, Label, Slot
+from tutti.train.domains import Places
+from tutti.train.group import Group
+from tutti.train.member import Member
+from tutti.train.snapshot import Layout, cut, lay_out_shards, oldest_first, table_of, view_of
+from tutti.train.state import Leaf
+
+SLACK = 1.34
+TABLE_ROOM = 1 << 16
+
+
+class Buddies:
+    """Sends this rank's shards to its buddy and keeps those it is the buddy of, in slots of its own domain."""
+
+    def __init__(self, member: Member, slots: int) -> None:
+        self.member = member
+        self.count = slots
+        self._for: tuple[Any, ...] = ()
+        self._layout: Layout | None = None
+        self._theirs: dict[int, tuple[bytes, int]] = {}
+        self._slots: dict[int, list[Slot]] = {}
+        self._room: dict[int, tuple[int, int]] = {}
+        self._made = 0
+
+    def exchange(self, group: Group, places: Places, label: Label, leaves: dict[str, Leaf], rest: Any) -> bool:
+        """Everyone's shards to everyone's buddy; True when all of them are sealed there."""
+        layout = self._ready(group, places, label.generation, leaves)
+        outgoing = torch.empty(layout.data_bytes, dtype=torch.uint8)
+        data = memoryview(outgoing.numpy().data)
+        if layout.parts:
+            views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
+            torch._foreach_copy_(views, [cut(leaves[part.name], part.box) for part in layout.parts])
+        incoming = self._swap(group, places, outgoing)
+        rest_text = plain.dumps(rest)
+        is_kept = all(self._keep(label, source, part, rest_text) for source, part in incoming.items())
+        return bool(group.gather(torch.tensor([int(is_kept)])).min())
+
+    def close(self) -> None:
+        for slots in self._slots.values():
+            for slot in slots:
+                slot.close()
+        self._slots.clear()
+        self._room.clear()
+
+    def _ready(self, group: Group, places: Places, generation: int, leaves: dict[str, Leaf]) -> Layout:
+        """What goes where; worked out again when the members or the shape of the state have changed."""
+        key = (generation, tuple((name, leaf.box, leaf.is_shared) for name, leaf in leaves.items()))
+        if self._layout is None or key != self._for:
+            self._layout, self._for = lay_out_shards(leaves), key
+            texts = group.gather_bytes(self._layout.text)
+            sizes = group.gather(torch.tensor([self._layout.data_bytes]))[:, 0].tolist()
+            self._theirs = {source: (texts[source], sizes[source]) for source in places.sources(group.rank)}
+            self._reserve()
+        return self._layout
+
+    def _reserve(self) -> None:
+        """Slots for every source, larger ones when they have grown."""
+        for place, (text, size) in enumerate(self._theirs.values()):
+            room = self._room.get(place, (0, 0))
+            if room[0] >= len(text) + TABLE_ROOM and room[1] >= size:
+                continue
+            self._room[place] = (len(text) + 2 * TABLE_ROOM, int(size * SLACK))
+            name = f"{self.member.name}-buddy{place}-{self._made}"
+            self._made += 1
+            entry = self.member.ask_slots(name, *self._room[place], self.count, role=f"buddy{place}")
+            for slot in self._slots.get(place, []):
+                slot.close()
+            self._slots[place] = list(self.member.shelf.open(entry, is_filled=True))
+
+    def _swap(self, group: Group, places: Places, outgoing: torch.Tensor) -> dict[int, torch.Tensor]:
+        sizes = [self._theirs[rank][1] if rank in self._theirs else 0 for rank in range(group.world)]
+        incoming = torch.empty(sum(sizes), dtype=torch.uint8)
+        to = places.buddy(group.rank)
+        sent = [outgoing.numel() if rank == to else 0 for rank in range(group.world)]
+        dist.all_to_all_single(incoming, outgoing, output_split_sizes=sizes, input_split_sizes=sent)
+        group.check()
+        return {source: part for source, part in enumerate(torch.split(incoming, sizes)) if source in self._theirs}
+
+    def _keep(self, label: Label, source: int, data: torch.Tensor, rest: bytes) -> bool:
+        table = table_of(self._theirs[source][0], rest)
+        slots = self._slots[list(self._theirs).index(source)]
+        described = Label(label.generation, label.step, label.layout, data.numel(), len(table))
+        for number in oldest_first(slots):
+            try:
+                with slots[number].writing(described, table) as memory:
+                    torch.frombuffer(memory, dtype=torch.uint8, count=max(1, data.numel()))[: data.numel()].copy_(data)
+            except Busy:
+                continue
+            return True
+        return False
