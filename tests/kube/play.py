@@ -5,6 +5,7 @@ import contextlib
 import time
 from contextlib import asynccontextmanager
 
+from tests.kube.dialects import definitions
 from tools.control_plane.kubelet import Kubelet
 from tools.control_plane.rig import Rig
 from tools.control_plane.stage import Stage
@@ -13,17 +14,7 @@ from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
 from tutti.kube.scheduler import Scheduler
 
-EVERYTHING = (
-    "/api/v1/pods",
-    "/apis/scheduling.k8s.io/v1beta1/podgroups",
-    "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
-    "/apis/tutti.dev/v1alpha1/placements",
-    "/apis/events.k8s.io/v1/events",
-    "/apis/policy/v1/poddisruptionbudgets",
-    "/api/v1/persistentvolumeclaims",
-    "/api/v1/persistentvolumes",
-    "/api/v1/nodes",
-)
+LEFT_BY_US = ("/apis/tutti.dev/v1alpha1/placements", "/apis/events.k8s.io/v1/events")
 PATIENCE = 20.0
 
 
@@ -42,6 +33,11 @@ class Play:
         stage = Stage(rig.kubeconfig())
         await stage.install()
         await stage.priorities(high=1000, middle=500, low=10)
+        made = definitions()
+        await stage.make(*made)
+        for body in made:
+            said = body["spec"]
+            await stage.until_served(f"/apis/{said['group']}/{said['versions'][0]['name']}/{said['names']['plural']}")
         stage.close()
 
     @classmethod
@@ -60,7 +56,8 @@ class Play:
                     await task
             for scheduler in play.schedulers:
                 scheduler.api.close()
-            await stage.clear(*EVERYTHING)
+            kept = "/priorityclasses", "/customresourcedefinitions", "/namespaces"
+            await stage.clear(*(p for p in (*stage.touched, *LEFT_BY_US) if not p.endswith(kept)))
             hand.api.close()
             stage.close()
 

@@ -67,6 +67,8 @@ class Stage:
 
     def __init__(self, kubeconfig: Path, most: int = 24) -> None:
         self.api = Api(from_file(kubeconfig), most)
+        self.touched: dict[str, None] = {}
+        """Kinds of which something was made: where all of them are."""
 
     async def make(self, *things: dict[str, Any]) -> list[dict[str, Any]]:
         """Post them, many at a time."""
@@ -74,6 +76,7 @@ class Stage:
 
     async def make_one(self, thing: dict[str, Any]) -> dict[str, Any]:
         """Post one."""
+        self.touched[list_path(thing)] = None
         answer = await self.api.insist("POST", path_of(thing), thing)
         return msgspec.json.decode(answer, type=dict[str, Any])
 
@@ -165,6 +168,13 @@ def path_of(thing: dict[str, Any]) -> str:
     if kind in CLUSTER:
         return f"{base}/{plural}"
     return f"{base}/namespaces/{thing['metadata'].get('namespace', 'default')}/{plural}"
+
+
+def list_path(thing: dict[str, Any]) -> str:
+    """Where all things of its kind are, in every namespace."""
+    version = thing["apiVersion"]
+    base = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+    return f"{base}/{CORE.get(thing['kind']) or plural_of(thing['kind'])}"
 
 
 def plural_of(kind: str) -> str:

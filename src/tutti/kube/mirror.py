@@ -281,7 +281,7 @@ class Mirror(Intake):
             seats = numbered(gang.desired, numbers, gang.shapes)
             if seats is not None:
                 events.append(ev.Resized(now, gang.key, seats))
-        if not gang.up and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
+        if not gang.up and not gang.lost and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
             gang.up = True
             events.append(ev.Running(now, gang.key))
         return events

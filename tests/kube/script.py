@@ -1,0 +1,241 @@
+"""Cases as lines of text: nodes, groups and pods in; bindings, conditions and reasons out. See cases/*.yaml."""
+
+import asyncio
+import shlex
+from typing import Any
+
+import msgspec
+
+from tests.kube import dialects
+from tests.kube.play import Play
+from tools.control_plane.stage import node, pod
+from tutti.kube.config import Config
+from tutti.kube.scheduler import Scheduler
+
+PODS = "/api/v1/namespaces/default/pods"
+STILL = 3
+
+
+def words(line: str) -> tuple[str, list[str], dict[str, str]]:
+    """Verb, plain words, and key=value words."""
+    verb, *rest = shlex.split(line)
+    said = dict(word.split("=", 1) for word in rest if "=" in word)
+    return verb, [word for word in rest if "=" not in word], said
+
+
+class Script:
+    """Plays one case."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.stage = play.stage
+        self.scheduler: Scheduler | None = None
+        self.nodes = 0
+        self.sizes: dict[str, int] = {}
+
+    async def run(self, lines: list[str]) -> None:
+        """Lines before the first gang set the scene; the scheduler starts with the first line that looks at it."""
+        async with self.play.scheduler(Config(levels=("rack",))) as scheduler:
+            self.scheduler = scheduler
+            for line in lines:
+                verb, plain, said = words(line)
+                await getattr(self, f"do_{verb}")(plain, said)
+
+    # -- what is there
+
+    async def do_nodes(self, plain: list[str], said: dict[str, str]) -> None:
+        """nodes 4x8 [rack=r1] [per-rack=2] [taint=key] [label=key:value] [cpu=..]"""
+        count, gpus = map(int, plain[0].split("x"))
+        made = []
+        for _ in range(count):
+            labels = {}
+            if "per-rack" in said:
+                labels["rack"] = f"r{self.nodes // int(said['per-rack'])}"
+            if "rack" in said:
+                labels["rack"] = said["rack"]
+            if "label" in said:
+                labels |= dict([said["label"].split(":")])
+            body = node(f"n{self.nodes}", gpus, labels, **({"cpu": said["cpu"]} if "cpu" in said else {}))
+            if "taint" in said:
+                body["spec"] = {"taints": [{"key": said["taint"], "effect": "NoSchedule"}]}
+            made.append(body)
+            self.nodes += 1
+        await self.stage.make(*made)
+
+    async def do_gang(self, plain: list[str], said: dict[str, str]) -> None:
+        """gang NAME PODSxGPUS [dialect=] [min=] [topology=] [priority=] [time=] [part=] [owner=] ..."""
+        name, size = plain
+        count = int(size.split("x")[0])
+        least = int(said.get("min", count))
+        made = dialects.group(said.get("dialect", "native"), name, least, said)
+        if made is not None and said.get("object", "yes") == "yes":
+            await self.stage.make_one(made)
+        if count:
+            await self.do_pods(plain, said | {"min": str(least)})
+
+    async def do_pods(self, plain: list[str], said: dict[str, str]) -> None:
+        """pods NAME PODSxGPUS: more members of a gang; as=PREFIX names them"""
+        name, size = plain
+        count, gpus = map(int, size.split("x"))
+        prefix = said.get("as", name)
+        first = self.sizes.get(prefix, 0)
+        self.sizes[prefix] = first + count
+        kind = said.get("dialect", "native")
+        extra = dialects.mark(kind, name, int(said.get("min", count)), int(said.get("total", count)), said)
+        await self.stage.make(
+            *(
+                self._pod(f"{prefix}-{i}", name if kind == "native" else "", gpus, extra, said)
+                for i in range(first, first + count)
+            )
+        )
+
+    def _pod(self, name: str, group: str, gpus: int, extra: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
+        more: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(extra))
+        more |= {"owner": said["owner"]} if "owner" in said else {}
+        more |= {"cpu": said["cpu"]} if "cpu" in said else {}
+        more |= {"priorityClassName": said["priority"]} if "priority" in said else {}
+        more |= {"schedulingGates": [{"name": said["gate"]}]} if "gate" in said else {}
+        more |= {"nodeSelector": dict([said["select"].split(":")])} if "select" in said else {}
+        more |= {"tolerations": [{"key": said["tolerate"], "operator": "Exists"}]} if "tolerate" in said else {}
+        more |= {"activeDeadlineSeconds": int(said["deadline"])} if "deadline" in said else {}
+        if "apart" in said:
+            more.setdefault("labels", {})["app"] = "x"
+            term = {"topologyKey": said["apart"], "labelSelector": {"matchLabels": {"app": "x"}}}
+            more["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        if "rig" in said:
+            more.setdefault("annotations", {}).update(dict([said["rig"].split(":")]))
+        return pod(name, group, gpus, **more)
+
+    async def do_other(self, plain: list[str], said: dict[str, str]) -> None:
+        """other NAME GPUS NODE: a pod that somebody else has placed"""
+        await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), scheduler="other", nodeName=plain[2]))
+
+    async def do_thing(self, plain: list[str], said: dict[str, str]) -> None:
+        """thing JSON: any object"""
+        await self.stage.make_one(msgspec.json.decode(" ".join(plain).encode()))
+
+    # -- what happens
+
+    async def do_delete(self, plain: list[str], said: dict[str, str]) -> None:
+        """delete pod|node|group NAME ..."""
+        paths = {"pod": PODS, "node": "/api/v1/nodes"}
+        paths["group"] = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+        for name in plain[1:]:
+            await self.stage.remove(f"{paths[plain[0]]}/{name}")
+
+    async def do_cordon(self, plain: list[str], said: dict[str, str]) -> None:
+        """cordon NODE ..."""
+        for name in plain:
+            await self.stage.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+
+    async def do_uncordon(self, plain: list[str], said: dict[str, str]) -> None:
+        """uncordon NODE ..."""
+        for name in plain:
+            await self.stage.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+
+    async def do_ungate(self, plain: list[str], said: dict[str, str]) -> None:
+        """ungate POD ..."""
+        for name in plain:
+            await self.stage.patch(f"{PODS}/{name}", {"spec": {"schedulingGates": None}})
+
+    async def do_min(self, plain: list[str], said: dict[str, str]) -> None:
+        """min GROUP N: the minimum is changed"""
+        path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{plain[0]}"
+        await self.stage.patch(path, {"spec": {"schedulingPolicy": {"gang": {"minCount": int(plain[1])}}}})
+
+    # -- what is expected
+
+    async def do_bound(self, plain: list[str], said: dict[str, str]) -> None:
+        """bound PREFIX N [exactly]: so many are bound in the end"""
+        count = int(plain[1])
+        if count:
+            await self.play.until_bound(f"{plain[0]}-", count=count)
+        await self.still()
+        found = await self.play.bound(f"{plain[0]}-")
+        assert len(found) == count, f"{plain[0]}: {len(found)} bound, not {count}: {found}"
+
+    async def do_total(self, plain: list[str], said: dict[str, str]) -> None:
+        """total PREFIX ... N: so many pods of all of them are bound"""
+        *names, count = plain
+        await self.still()
+        found = [await self.play.bound(f"{name}-") for name in names]
+        assert sum(map(len, found)) == int(count), found
+
+    async def do_together(self, plain: list[str], said: dict[str, str]) -> None:
+        """together PREFIX LABEL: all bound pods in one domain"""
+        domains = await self._domains(*plain)
+        assert len(set(domains)) == 1, domains
+
+    async def do_apart(self, plain: list[str], said: dict[str, str]) -> None:
+        """apart PREFIX LABEL: no two bound pods in one domain"""
+        domains = await self._domains(*plain)
+        assert len(set(domains)) == len(domains), domains
+
+    async def do_on(self, plain: list[str], said: dict[str, str]) -> None:
+        """on PREFIX NODE ...: the bound pods are on these nodes"""
+        found = set((await self.play.bound(f"{plain[0]}-")).values())
+        assert found == set(plain[1:]), found
+
+    async def do_kept(self, plain: list[str], said: dict[str, str]) -> None:
+        """kept NAME ...: these pods are where they were"""
+        found = await self.stage.nodes_of()
+        assert all(found.get(name) for name in plain), found
+
+    async def do_gone(self, plain: list[str], said: dict[str, str]) -> None:
+        """gone PREFIX"""
+        await self.play.until_gone(f"{plain[0]}-")
+
+    async def do_waits(self, plain: list[str], said: dict[str, str]) -> None:
+        """waits GANG TOKEN: it waits with this reason"""
+        assert self.scheduler is not None
+
+        async def check() -> bool:
+            answers = self.scheduler.driver.answers()
+            return any(key.startswith(f"default/{plain[0]}") and r.token == plain[1] for key, r in answers.items())
+
+        await self.play.until(check, f"{plain[0]} waits with {plain[1]}")
+
+    async def do_condition(self, plain: list[str], said: dict[str, str]) -> None:
+        """condition GROUP STATUS REASON: of a native group"""
+        found = await self.play.until_told(plain[0], plain[1])
+        assert found["reason"] == plain[2], found
+
+    async def do_phase(self, plain: list[str], said: dict[str, str]) -> None:
+        """phase GROUP PHASE dialect=...: of a group of a dialect that has phases"""
+        api, version = dialects.GROUPS[said["dialect"]]
+        path = f"/apis/{api}/{version}/namespaces/default/podgroups/{plain[0]}"
+
+        async def check() -> bool:
+            return bool((await self.stage.get(path)).get("status", {}).get("phase") == plain[1])
+
+        await self.play.until(check, f"{plain[0]} {plain[1]}")
+
+    async def do_event(self, plain: list[str], said: dict[str, str]) -> None:
+        """event REASON TEXT: somebody was told"""
+
+        async def check() -> bool:
+            events = await self.stage.items("/apis/events.k8s.io/v1/events")
+            return any(e["reason"] == plain[0] and " ".join(plain[1:]) in e["note"] for e in events)
+
+        await self.play.until(check, f"event {plain}")
+
+    async def _domains(self, prefix: str, label: str) -> list[str]:
+        labels = {n["metadata"]["name"]: n["metadata"]["labels"] for n in await self.stage.items("/api/v1/nodes")}
+        return [labels[where].get(label, where) for where in (await self.play.bound(f"{prefix}-")).values()]
+
+    async def still(self) -> None:
+        """Until the scheduler knows every pod and node there is, and has nothing to do."""
+        assert self.scheduler is not None
+        calm = 0
+        for _ in range(400):
+            await asyncio.sleep(0.02)
+            pods, nodes = await self.stage.items("/api/v1/pods"), await self.stage.items("/api/v1/nodes")
+            mirror = self.scheduler.mirror
+            known = {name for name, ground in mirror.grounds.items() if ground.capacity}
+            same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
+            same = same and known == {n["metadata"]["name"] for n in nodes}
+            idle = self.scheduler.hands.is_idle and not mirror.dirty_gangs and not mirror.dirty_nodes
+            calm = calm + 1 if same and idle else 0
+            if calm >= STILL:
+                return
+        raise AssertionError("the scheduler does not come to rest")
