@@ -22,7 +22,7 @@ def fill_loose(desk: Desk) -> None:
         seats = job.life.seats
         for role, need in enumerate(_needs(desk, job)):
             if job.gang.roles[role].coupling is Coupling.LOOSE:
-                missing = desk.sizes(job, role, need.shape).want - _done(job, role) - seats[role].members
+                missing = desk.sizes(job, role, need.shape).want - seats[role].members
                 seats = _more(desk, job, seats, role, missing, legal_only=False)
         if seats != job.life.seats:
             desk.act(Grow(job.gang.name, desk.view.number, seats=seats))
@@ -69,10 +69,6 @@ def _running(desk: Desk) -> list[Job]:
 def _needs(desk: Desk, job: Job) -> list[Need]:
     """The needs of a running gang on the shapes it runs on."""
     return [needs[held.shape] for needs, held in zip(desk.needs(job), job.life.seats, strict=True)]
-
-
-def _done(job: Job, role: int) -> int:
-    return job.life.done[role] if job.life.done else 0
 
 
 def _next_step(desk: Desk, job: Job, seats: tuple[Seats, ...]) -> tuple[int, int] | None:
