@@ -30,6 +30,9 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
     from tutti.jobs.explain import as_json, lines  # noqa: PLC0415 - not needed for --help
     from tutti.jobs.understand import understand  # noqa: PLC0415
 
+    if len(what) == 3 and what[1] in {"-o", "--output"} and what[2] in {"table", "json"}:
+        output = what[2]
+        what = what[:1]
     env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
     found = understand(what, data_from(options), env=env)
     if output == "json":

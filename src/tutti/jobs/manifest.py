@@ -23,6 +23,8 @@ from .understood import Ignored, Understood
 from .yaml_file import Document, load
 
 MOST_DOCUMENTS = 2000
+ROLE = "tutti.dev/role"
+"""A label that names the role, for dialects that have no word for it."""
 NO_JOB = {
     "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "PersistentVolumeClaim", "PersistentVolume",
     "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "NetworkPolicy", "PriorityClass", "Queue", "LocalQueue",
@@ -142,7 +144,9 @@ class _Manifest:
         group.what = group.what or SAYS.get(said.dialect, f"pods of {said.dialect}")
         if group.declared is None:
             group.declared = read.from_pod(pod, said)
-        kin = Kin(said.part or part, wants(pod.metadata.namespace, pod.spec, {}), ())
+        kin = Kin(
+            said.part or (pod.metadata.labels or {}).get(ROLE) or part, wants(pod.metadata.namespace, pod.spec, {}), ()
+        )
         group.present[kin] = min(group.present.get(kin, 0) + count, MOST_MEMBERS)
         return True
 

@@ -1,0 +1,1 @@
+"""A gang in somebody else's words, and what those words cannot say."""
