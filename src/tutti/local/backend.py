@@ -193,18 +193,20 @@ class LocalBackend:
             self._speaks(held, run)
 
     def _members(self, held: Held, run: Run, message: Message) -> None:
-        for rank, pid, code, released in message["rows"]:
+        for rank, pid, code, expected in message["rows"]:
             one = run.members.get(int(rank))
             if one is not None:
                 one.pid = int(pid)
                 if code is not None and one.is_here:
-                    self._exited(held, run, one.id, int(code), bool(released))
+                    self._exited(held, run, one.id, int(code), bool(expected))
 
     def _up(self, held: Held, run: Run, message: Message) -> None:
         self._running(held, run, int(message["at"]))
 
     def _exit(self, held: Held, run: Run, message: Message) -> None:
-        self._exited(held, run, int(message["rank"]), message["code"], bool(message["released"]))
+        # Members that a keeper ends itself, because one failed or the time is over, are not lost.
+        expected = bool(message["released"]) or bool(message.get("ending"))
+        self._exited(held, run, int(message["rank"]), message["code"], expected)
 
     def _did(self, held: Held, run: Run, message: Message) -> None:
         self._changed(held, run, str(message["id"]))
@@ -233,14 +235,14 @@ class LocalBackend:
         self.journal.later(shelf.moved(run))
         self.tell(ev.Running(max(at, now_us()), held.name))
 
-    def _exited(self, held: Held, run: Run, rank: int, code: int, released: bool) -> None:
+    def _exited(self, held: Held, run: Run, rank: int, code: int, expected: bool) -> None:
         one = run.members.get(rank)
         if one is None or not one.is_here:
             return
-        one.code, one.released = code, released
+        one.code, one.released = code, expected
         if held.is_loose:
             self.remains.task_over(held, run, one, code)
-        elif code < 0 and not released and not run.leaving:
+        elif code < 0 and not expected and not run.leaving:
             self.on_news(held, "lost", f"rank {rank} was {died(code)}")
             if run.here(one.role):
                 where = (one.node,), (1,)

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +45,9 @@ from .service import LocalService
 from .settings import Settings, read_settings
 from .starting import Starting
 from .watching import Watching
+
+if TYPE_CHECKING:
+    from tutti.web.port import Port
 
 KEEP_EVERY = 10 * SECOND
 LOOK_EVERY_S = 1.0
@@ -94,6 +98,7 @@ class Daemon:
         )
         self.hooks = Hooks(settings)
         self.retention = Retention(where, self.journal, settings)
+        self._port: "Port | None" = None
         self._wire()
         self._kept_at = 0
 
@@ -104,7 +109,17 @@ class Daemon:
         self.backend.world_listing = self._listing
         self.backend.on_end = self._ended
         self.backend.on_news = self._news
+        self.service.open_page = self._open_page
         self._recall_outcomes()
+
+    async def _open_page(self, asked: dict[str, Any]) -> str:
+        return await self._page_port().open(asked)
+
+    def _page_port(self) -> "Port":
+        from tutti.web.port import Port  # noqa: PLC0415 - most daemons never open one
+
+        self._port = self._port or Port(self.service, self.home)
+        return self._port
 
     def _listing(self) -> Listing:
         return self.driver.world.listing()
@@ -181,9 +196,13 @@ class Daemon:
         looking = asyncio.create_task(self._look())
         say_ready(ready, b"ready")
         await self.backend.nursery.warm()
+        if (self.home.path / "page.json").exists():
+            self.service.page = await self._page_port().again()
         await self.service.stopping.wait()
         looking.cancel()
         server.close()
+        if self._port is not None:
+            self._port.close()
         await asyncio.wait([driving], timeout=5)
         self.close()
 

@@ -8,6 +8,8 @@ from tutti.engine.model import OnLoss, State
 from tutti.jobs.job import Job
 
 PREEMPTED = 75
+TIME_IS_OVER = 124
+"""What `timeout` ends with, too."""
 
 
 class Fate(Enum):
@@ -65,7 +67,7 @@ def _told(leaving: str, leaving_why: str, code: int, record: dict[str, Any]) -> 
 def _at_limit(job: Job, code: int, restarts: int) -> Verdict:
     if job.on_limit == "requeue" and restarts < job.retries:
         return Verdict(Fate.AGAIN, State.WAITING, code, "its time was over", kept=code == PREEMPTED)
-    return Verdict(Fate.OVER, State.FAILED, code or 124, f"its time of {job.time} was over")
+    return Verdict(Fate.OVER, State.FAILED, TIME_IS_OVER, f"its time of {job.time} was over")
 
 
 def _failed(job: Job, code: int, restarts: int, record: dict[str, Any]) -> Verdict:

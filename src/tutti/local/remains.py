@@ -1,7 +1,9 @@
 """What is left to see to while gangs run: tasks of arrays, words of jobs, and keepers that fell silent."""
 
 import asyncio
+import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tutti.engine import events as ev
@@ -11,6 +13,7 @@ from . import shelf
 from .ends import died, exit_code
 from .held import Held, Placed, Run
 from .keeper import records, tree
+from .layout import seats_of
 
 if TYPE_CHECKING:
     from .backend import LocalBackend
@@ -42,7 +45,7 @@ class Remains:
         if code < 0 and tries < held.job.retries:
             tasks.tries[one.task] = tries + 1
             tasks.waiting.insert(0, one.task)
-            self._lost(held, one, code)
+            self._lost(held, run, one, code)
             return
         if code == 0:
             tasks.done.append(one.task)
@@ -55,14 +58,15 @@ class Remains:
         if run.leaving:
             return
         if code < 0:
-            self._lost(held, one, code)
+            self._lost(held, run, one, code)
         else:
             self._done(held, run, one)
 
-    def _lost(self, held: Held, one: Placed, code: int) -> None:
+    def _lost(self, held: Held, run: Run, one: Placed, code: int) -> None:
         self._backend.on_news(held, "lost", f"task {max(one.task, one.id)} was {died(code)}; it is tried again")
         self._free(held, one)
-        self._backend.tell(ev.MemberLost(_now(), held.name, one.role, (one.node,), (1,)))
+        # Nobody waits for a loose member, so the gang is not broken: it only has a seat less for now.
+        self._backend.tell(ev.Resized(_now(), held.name, seats_of(held.gang, run.here())))
 
     def _done(self, held: Held, run: Run, one: Placed) -> None:
         self._free(held, one)
@@ -134,9 +138,16 @@ class Remains:
     async def bury(self, held: Held, run: Run) -> None:
         """A keeper that was killed: what it left behind is ended, and the run counts as lost."""
         await asyncio.to_thread(tree.sweep, run.nonce)
+        await asyncio.to_thread(_last_words, run)
         if held.run is run:
             self._backend.on_news(held, "lost", "the process that keeps it was killed")
             self._backend.over(held, run, {"why": "", "code": -9, "first": 0, "lost_first": True})
+
+
+def _last_words(run: Run) -> None:
+    """What a keeper had to say before it died belongs into the daemon's log: its own goes with the run."""
+    with suppress(OSError):
+        sys.stderr.write((run.folder / "keeper.log").read_text()[-4000:])
 
 
 def progress_of(word: dict[str, Any], held: Held, now: int) -> Progress:

@@ -12,6 +12,7 @@ import selectors
 import signal
 import socket
 import time
+import traceback
 from typing import Any
 
 from tutti.local.keeper import cgroup, member, records, tree
@@ -68,9 +69,11 @@ class Keeper:
         self.began = now_us()
         self.enter(self.spec.members)
         while self.phase != "ended":
-            for key, _ in self.selector.select(self._patience()):
-                key.data()
-            self._keep_time()
+            try:
+                self._turn(self._patience())
+                self._keep_time()
+            except Exception:  # noqa: BLE001 - a mistake of ours must not cost anybody a gang
+                traceback.print_exc()
             if self._is_over():
                 self._end()
         self.listeners.flush(LAST_WORDS_S)
@@ -94,16 +97,15 @@ class Keeper:
             self.closing = self.closing or not self.members
             return self.refusal
         gate = Gate()
-        for spec in specs:
-            self._start(spec, gate)
-        self._await_gate(gate)
+        fresh = [self._start(spec, gate) for spec in specs]
+        self._await_gate(gate, fresh)
         gate.open()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
         self.tell({"say": "up", "at": now_us(), "ranks": [spec.rank for spec in specs]})
         return ""
 
-    def _start(self, spec: MemberSpec, gate: Gate) -> None:
+    def _start(self, spec: MemberSpec, gate: Gate) -> Member:
         if (before := self.members.get(spec.rank)) is not None:
             self.past.append(before)
         owner = (self.spec.uid, self.spec.gid) if self.spec.uid >= 0 else None
@@ -112,8 +114,9 @@ class Keeper:
         self.members[spec.rank] = one
         self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
         self.selector.register(log, selectors.EVENT_READ, lambda: self._pump(one))
+        return one
 
-    def _await_gate(self, gate: Gate) -> None:
+    def _await_gate(self, gate: Gate, fresh: list[Member]) -> None:
         """All members are ready, or have failed to be: nobody waits for ever for one that is gone."""
         ready, limit = 0, time.monotonic() + 30
         waiting = selectors.DefaultSelector()
@@ -121,7 +124,7 @@ class Keeper:
         while ready < gate.waiting and time.monotonic() < limit:
             waiting.select(0.05)
             ready += gate.count()
-            if ready + sum(1 for one in self.members.values() if not one.watch.is_running()) >= gate.waiting:
+            if ready + sum(1 for one in fresh if not one.watch.is_running()) >= gate.waiting:
                 break
         waiting.close()
 
@@ -145,7 +148,7 @@ class Keeper:
         self._judge(one)
         if one.released or self.spec.loose:
             self.locks.give(one.spec.locks)
-        self.tell(exit_message(one))
+        self.tell({**exit_message(one), "ending": bool(self.stopping_since)})
         if self.spec.loose:
             # Of thousands of tasks only those that run may keep files open.
             self._close_log(one)
@@ -233,7 +236,7 @@ class Keeper:
         one = self.members.get(rank)
         return one is not None and one.code is None
 
-    def _turn(self, wait_s: float) -> None:
+    def _turn(self, wait_s: float | None) -> None:
         for key, _ in self.selector.select(wait_s):
             key.data()
 
@@ -280,7 +283,8 @@ class Keeper:
 
     def hello(self) -> list[dict[str, Any]]:
         """Everything a daemon must know that has just connected, in lines of bounded length."""
-        rows = [[one.rank, one.pid, one.code, one.released] for one in self.members.values()]
+        ending = bool(self.stopping_since)
+        rows = [[one.rank, one.pid, one.code, one.released or ending] for one in self.members.values()]
         parts = [rows[at : at + ROWS_AT_ONCE] for at in range(0, len(rows), ROWS_AT_ONCE)]
         return [self._greeting(), *({"say": "members", "rows": part} for part in parts), {"say": "synced"}]
 

@@ -1,0 +1,17 @@
+import pytest
+
+from tests.local.stage import Box, box
+
+
+@pytest.fixture
+def four():
+    """Four made-up devices and a daemon."""
+    with box("4") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared() -> Box:
+    """One daemon for a whole file; its tests leave nothing running."""
+    with box("8") as made:
+        yield made

@@ -1,0 +1,317 @@
+"""One box: jobs as real processes through the daemon's API."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from tests.local.stage import box, until
+from tutti.api.client import job_path
+from tutti.errors import Misused, NotFound, Refused
+
+
+def test_a_gang_runs_with_its_variables(shared):
+    job = shared.submit(
+        "sh", "-c", 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK $CUDA_VISIBLE_DEVICES $MASTER_ADDR"', workers=4
+    )
+    assert job.wait() == 0
+    lines = [shared.log(job.name, rank).split() for rank in range(4)]
+    assert [line[0] for line in lines] == ["0/4", "1/4", "2/4", "3/4"]
+    assert len({line[2] for line in lines}) == 4
+    assert {line[3] for line in lines} == {"127.0.0.1"}
+
+
+def test_one_member_may_see_several_devices(shared):
+    job = shared.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES", gpus=3)
+    assert job.wait() == 0
+    assert shared.log(job.name) == "0,1,2\n"
+
+
+def test_the_exit_code_is_the_first_failing_ranks(shared):
+    job = shared.submit("sh", "-c", "test $RANK = 2 && exit 9; exec sleep 600", workers=3)
+    assert job.wait() == 9
+    row = shared.row(job.name)
+    assert (row["state"], row["why"]) == ("failed", "rank 2 ended with exit code 9")
+    assert shared.client.get(job_path(job.name, "wait"))["first"] == 2
+
+
+def test_a_job_runs_where_it_was_submitted_with_what_it_was_given(shared):
+    job = shared.submit("sh", "-c", "pwd; echo $MINE; echo ${SLURM_PROCID-none}", env={"MINE": "yes"})
+    assert job.wait() == 0
+    assert shared.log(job.name).splitlines() == [str(shared.path), "yes", "none"]
+
+
+def test_who_waits_is_told_why_and_starts_when_there_is_room(shared):
+    first = shared.submit("sleep", "600", workers=8, name="first", time="1h")
+    shared.becomes("first", "running")
+    second = shared.submit("true", workers=8, name="second", time="1m")
+    row = until(lambda: (found := shared.row("second"))["reason"] and found, "a reason")
+    assert (row["state"], row["reason"]) == ("waiting", "NoCapacity")
+    assert row["eta_us"] > time.time() * 1e6
+    why = shared.client.get(job_path("second", "why"))
+    assert why["token"] == "NoCapacity"
+    assert why["forecast"]["draws"] > 0
+    first.cancel()
+    assert first.wait() == 143
+    assert second.wait() == 0
+    story = shared.client.get(job_path("second", "story"))
+    assert [event["kind"] for event in story["events"]][-1] == "finished"
+    assert any(
+        "waited mostly for NoCapacity" in event["text"] or "started" in event["text"] for event in story["events"]
+    )
+
+
+def test_short_jobs_backfill_without_delaying_the_promise(shared):
+    """Six of eight devices are busy; a wide gang is promised, a short one runs in the gap, a long one must not."""
+    holder = shared.submit("sleep", "600", workers=6, name="holder", time="10m")
+    shared.becomes("holder", "running")
+    wide = shared.submit("true", workers=8, name="wide", time="5m")
+    until(lambda: shared.row("wide")["eta_us"], "the promise")
+    long = shared.submit("sleep", "600", workers=2, name="long", time="2h")
+    short = shared.submit("true", workers=2, name="short", time="1m")
+    assert short.wait() == 0
+    assert shared.state("long") == "waiting"
+    long.cancel()
+    holder.cancel()
+    assert wide.wait() == 0
+
+
+def test_an_array_runs_its_tasks_as_there_is_room(shared):
+    job = shared.submit("sh", "-c", "echo task $TUTTI_TASK of $TUTTI_TASKS", array=20, name="array")
+    assert job.wait() == 0
+    assert shared.log("array", 19) == "task 19 of 20\n"
+    assert shared.row("array")["state"] == "finished"
+
+
+def test_an_array_fails_when_a_task_does_and_runs_the_others(shared):
+    job = shared.submit("sh", "-c", "test $TUTTI_TASK != 3 || exit 5", array="0-5", name="array-bad")
+    assert job.wait() == 5
+    assert "3" in shared.row("array-bad")["why"]
+
+
+def test_a_lost_task_is_tried_again(shared):
+    script = "test -e $TUTTI_JOB.$TUTTI_TASK && exit 0; touch $TUTTI_JOB.$TUTTI_TASK; kill -9 $$"
+    job = shared.submit("sh", "-c", script, array=3, name="array-lost")
+    assert job.wait() == 0
+
+
+def test_jobs_wait_for_others(shared):
+    shared.submit("sh", "-c", "sleep 0.2; exit 0", name="before")
+    after = shared.submit("true", name="after", after=["before"])
+    shared.submit("false", name="fails")
+    never = shared.submit("true", name="never", after=["fails"])
+    rescue = shared.submit("true", name="rescue", after=["failed:fails"])
+    assert after.wait() == 0
+    assert rescue.wait() == 0
+    assert shared.row("never")["reason"] == "DependencyWait"
+    never.cancel()
+    assert never.wait() == 130
+
+
+def test_hold_and_release(shared):
+    held = shared.submit("true", name="held", held=True)
+    until(lambda: shared.state("held") == "held", "the hold")
+    assert shared.row("held")["reason"] == "Held"
+    shared.client.post(job_path("held", "release"))
+    assert held.wait() == 0
+    with pytest.raises(Refused, match="is over"):
+        shared.client.post(job_path("held", "hold"))
+
+
+def test_the_time_limit_ends_a_job(shared):
+    job = shared.submit("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done", time="1s", grace="1s")
+    assert job.wait() == 124
+    assert "time" in shared.row(job.name)["why"]
+
+
+def test_a_changed_limit_counts_at_once(shared):
+    job = shared.submit("sleep", "600", time="1h", grace="0s", name="limited")
+    shared.becomes("limited", "running")
+    shared.client.post(job_path("limited", "update"), {"set": {"time": "1s"}})
+    assert job.wait() == 124
+    with pytest.raises(Refused, match="is over"):
+        shared.client.post(job_path("limited", "update"), {"set": {"time": "2s"}})
+
+
+def test_a_running_job_cannot_change_what_it_is(shared):
+    job = shared.submit("sleep", "600", name="fixed")
+    shared.becomes("fixed", "running")
+    with pytest.raises(Refused, match="only change while it waits"):
+        shared.client.post(job_path("fixed", "update"), {"set": {"gpus": 2}})
+    job.cancel()
+    job.wait()
+
+
+def test_an_over_job_can_be_tried_again(shared):
+    job = shared.submit("sh", "-c", "test -e again || { touch again; exit 4; }", name="again")
+    assert job.wait() == 4
+    shared.client.post(job_path("again", "retry"))
+    assert job.wait() == 0
+
+
+@pytest.mark.parametrize("policy", ["restart", "repair"])
+def test_a_killed_rank_is_replaced_by_policy(shared, policy):
+    name = f"loss-{policy}"
+    script = f"echo $RANK $TUTTI_ATTEMPT $$ >> {name}; exec sleep 600"
+    job = shared.submit("sh", "-c", script, workers=2, on_loss=policy, name=name)
+    shared.becomes(name, "running")
+    path = shared.path / name
+    lines = until(lambda: path.exists() and len(found := path.read_text().split("\n")) > 2 and found, "both members")
+    victim = int(next(line for line in lines if line.startswith("1 ")).split()[2])
+    os.kill(victim, signal.SIGKILL)
+    expected = 4 if policy == "restart" else 3
+    until(lambda: len(path.read_text().splitlines()) == expected, "the replacement")
+    shared.becomes(name, "running")
+    last = path.read_text().splitlines()[-1].split()
+    assert last[1] == ("1" if policy == "restart" else "0")
+    job.cancel()
+    job.wait()
+
+
+def test_a_killed_rank_fails_a_job_that_says_so(shared):
+    job = shared.submit(
+        "sh", "-c", "test $RANK = 1 && kill -9 $$; exec sleep 600", workers=2, on_loss="fail", grace="0s"
+    )
+    assert job.wait() == 137
+    assert shared.row(job.name)["state"] == "failed"
+
+
+def test_losses_have_a_limit(shared):
+    job = shared.submit("sh", "-c", "kill -9 $$", retries=1, name="hopeless")
+    assert job.wait() == 137
+    assert "restarted 1 times" in shared.row("hopeless")["why"]
+
+
+def test_drained_devices_get_nothing_new(shared):
+    shared.client.post("/v1/devices/0/drain", {"why": "fan"})
+    try:
+        cells = shared.client.get("/v1/nodes")["nodes"][0]["devices"]
+        assert (cells[0]["state"], cells[0]["note"]) == ("drained", "fan")
+        job = shared.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES", workers=7)
+        assert job.wait() == 0
+        assert {shared.log(job.name, rank).strip() for rank in range(7)} == {str(at) for at in range(1, 8)}
+        waits = shared.submit("true", workers=8, name="too-wide")
+        until(lambda: shared.row("too-wide")["reason"], "a reason")
+    finally:
+        shared.client.post("/v1/devices/0/undrain")
+    assert waits.wait() == 0
+
+
+def test_a_device_can_be_cleared_in_time(shared):
+    job = shared.submit("sleep", "600", name="moved", on_loss="restart")
+    row = shared.becomes("moved", "running")
+    device = shared.client.get(job_path("moved"))["ranks"][0]["devices"][0]
+    shared.client.post(f"/v1/devices/{device}/drain", {"by_s": 0.1})
+    try:
+        until(
+            lambda: (
+                (ranks := shared.client.get(job_path("moved"))["ranks"])
+                and shared.state("moved") == "running"
+                and ranks[0]["devices"] != [device]
+            ),
+            "the move",
+        )
+    finally:
+        shared.client.post(f"/v1/devices/{device}/undrain")
+    assert row["name"] == "moved"
+    job.cancel()
+    job.wait()
+
+
+def test_bad_jobs_are_refused_with_a_reason(shared):
+    with pytest.raises(Refused, match="can never hold it"):
+        shared.submit("true", workers=9)
+    with pytest.raises(Misused, match="workers"):
+        shared.submit("true", workers="many")
+    with pytest.raises(Misused, match="no command"):
+        shared.submit()
+    with pytest.raises(Refused, match="no queue"):
+        shared.submit("true", queue="nowhere")
+    with pytest.raises(Misused, match="no folder"):
+        shared.submit("true", cwd="/no/such/folder")
+    with pytest.raises(NotFound, match="no job"):
+        shared.client.get(job_path("nobody"))
+    first = shared.submit("sleep", "600", name="twin")
+    with pytest.raises(Refused, match="already here"):
+        shared.submit("true", name="twin")
+    first.cancel()
+    first.wait()
+
+
+def test_the_ledger_closes(shared):
+    report = shared.client.get("/v1/report")
+    assert report["closes"]
+    assert abs(sum(report["total"].values()) - report["installed_s"]) < 1
+
+
+def test_forecasts_are_kept_with_their_outcomes(shared):
+    answer = shared.client.get("/v1/report/forecasts")
+    assert answer["forecasts"][0]["horizon"] == "all"
+    assert answer["forecasts"][0]["forecasts"] > 0
+
+
+def test_who_did_what_is_kept(shared):
+    whats = {entry["what"] for entry in shared.client.get("/v1/audit", limit=1000)["entries"]}
+    assert {"submit", "cancel", "release", "update", "drain"} <= whats
+
+
+def test_a_dry_run_changes_nothing(shared):
+    sent = {"job": {"command": ["true"], "workers": 8, "name": "dry"}, "context": {"cwd": "/", "env": {}}}
+    answer = shared.client.post("/v1/plan", sent)
+    assert answer["fits"]
+    with pytest.raises(NotFound):
+        shared.row("dry")
+
+
+def test_changes_are_told_as_they_happen(shared):
+    news = shared.client.events()
+    seen = []
+    job = shared.submit("true", name="seen")
+    for event in news:
+        seen.append((event["kind"], event["job"], event["state"]))
+        if event["state"] == "finished":
+            break
+    news.close()
+    assert seen[-1] == ("job", "seen", "finished")
+    assert job.wait() == 0
+
+
+ELASTIC = """
+import os, sys, time
+from tutti.train.agent.channel import Accepted, Done, Progress, Released
+from tutti.train.agent.client import Client
+rank = int(os.environ["RANK"])
+if rank:
+    time.sleep(600)
+client, step, size = Client(os.environ["TUTTI_CHANNEL"], "r"), 0, int(os.environ["WORLD_SIZE"])
+while True:
+    for asked in client.requests():
+        client.answer(Accepted(asked.id, step))
+        grows, size = asked.target > size, asked.target
+        print("size", size, flush=True)
+        client.answer(Done(asked.id, step) if grows else Released(asked.id, step))
+    step += 1
+    client.report(Progress(step, rate=10.0, world=size, legal=(1, 2, 3, 4, 5, 6, 7, 8)))
+    time.sleep(0.05)
+"""
+
+
+def test_an_elastic_job_grows_and_gives_back():
+    config = '[policy.grow]\ncool_down = "0s"\n[policy.reclaim]\nmin_run = "0s"\ngrace = "5s"\n'
+    with box("4", config) as made:
+        elastic = made.submit(sys.executable, "-c", ELASTIC, workers="1:4", name="elastic")
+        until(lambda: made.row("elastic")["elastic"] == "live", "the job's first word")
+        other = made.submit("true", workers=2, name="other")
+        assert other.wait() == 0
+        until(lambda: "size 2" in made.log("elastic"), "shrinking")
+        until(lambda: made.row("elastic")["members"] == 4, "growing again")
+        assert made.row("elastic")["step"] > 0
+        elastic.cancel()
+        elastic.wait()
+        assert (
+            made.client.get("/v1/report")["total"]["useful-kept"]
+            + made.client.get("/v1/report")["total"]["useful-later-lost"]
+            > 0
+        )

@@ -1,0 +1,359 @@
+"""Keepers as real processes: members start together, end whole, and how they ended is written down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.local.stage import until
+from tutti.local.keeper import records, tree
+from tutti.local.keeper.locks import Busy, Locks, is_held
+from tutti.local.keeper.logs import Log
+from tutti.local.links import started
+from tutti.train.agent import lines
+
+
+class Stage:
+    """A nursery and the runs it was asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        ours, self.process = started()
+        self.line = lines.Lines(ours)
+        assert self.line.receive(None)[0]["say"] == "ready"
+
+    def run(self, nonce: str, *argv: str, members: int = 1, **more: object) -> "Run":
+        folder = self.path / nonce
+        (folder / "logs").mkdir(parents=True)
+        env = {"PATH": os.environ["PATH"], "TUTTI_RUN": nonce}
+        spec = {
+            "job": nonce, "nonce": nonce, "argv": list(argv), "cwd": str(self.path), "env": env,
+            "logs": str(folder / "logs"), "members": [{"rank": at, "env": {"RANK": str(at)}} for at in range(members)],
+            "grace_s": 0.3, **more,
+        }  # fmt: skip
+        (folder / "spec.json").write_text(json.dumps(spec))
+        self.line.send({"say": "fork", "folder": str(folder)})
+        assert self.line.receive(None)[0]["say"] == "forked"
+        return Run(folder)
+
+    def close(self) -> None:
+        self.line.close()
+        self.process.wait(timeout=10)
+        for folder in self.path.iterdir():
+            if (folder / "claim").exists():
+                who = records.claimed_by(str(folder))
+                if records.claim_is_alive(who):
+                    os.kill(int(who.split("/")[1]), signal.SIGKILL)
+                tree.sweep(folder.name)
+
+
+OPEN: list["Run"] = []
+
+
+@pytest.fixture(autouse=True)
+def _hang_up():
+    yield
+    while OPEN:
+        OPEN.pop().line.close()
+
+
+class Run:
+    """One run, as a daemon would see it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        OPEN.append(self)
+        self.line = lines.connect(str(folder / "s"))
+        self.heard: list[dict] = []
+
+    def hear(self, word: str) -> dict:
+        """The next message of that kind."""
+
+        def found():
+            self.heard += self.line.receive(0.1)
+            return next((message for message in self.heard if message["say"] == word), None)
+
+        message = until(found, word)
+        self.heard.remove(message)
+        return message
+
+    def up(self) -> None:
+        """All members run: the keeper says so in its greeting, or a moment later."""
+        if self.hear("hello")["phase"] != "running":
+            self.hear("up")
+
+    def record(self) -> dict:
+        return until(lambda: records.read_record(str(self.folder / "exit.json")), "the exit record")
+
+    def log(self, rank: int = 0) -> str:
+        path = self.folder / "logs" / f"rank-{rank}.log"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def keeper(self) -> int:
+        return int(until(lambda: records.claimed_by(str(self.folder)), "the claim").split("/")[1])
+
+
+@pytest.fixture(scope="module")
+def stage():
+    with tempfile.TemporaryDirectory(prefix="tt") as folder:
+        made = Stage(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def test_members_write_their_logs_and_their_end_is_recorded(stage):
+    run = stage.run("plain", "sh", "-c", "echo I am $RANK; exit 0", members=3)
+    assert run.hear("ended")["code"] == 0
+    assert [run.log(rank) for rank in range(3)] == ["I am 0\n", "I am 1\n", "I am 2\n"]
+    assert run.record()["members"] == {"0": 0, "1": 0, "2": 0}
+    assert not tree.marked("plain")
+
+
+def test_nobody_passes_the_gate_before_all_are_there(stage):
+    """When the first member runs, the logs of all of them are there: every one had been forked by then."""
+    run = stage.run("gate", "sh", "-c", "ls $LOGS | wc -l", members=8, env={
+        "PATH": os.environ["PATH"], "TUTTI_RUN": "gate", "LOGS": str(stage.path / "gate" / "logs"),
+    })  # fmt: skip
+    run.hear("ended")
+    assert [int(run.log(rank)) for rank in range(8)] == [8] * 8
+
+
+def test_one_failure_ends_the_others_and_is_named(stage):
+    run = stage.run("fail", "sh", "-c", "test $RANK = 1 && exit 7; exec sleep 600", members=3)
+    ended = run.hear("ended")
+    assert (ended["code"], ended["first"], ended["why"]) == (7, 1, "failed")
+
+
+def test_a_member_killed_from_outside_is_told_and_the_others_go_on(stage):
+    run = stage.run("lost", "sleep", "600", members=2)
+    run.up()
+    victim = next(pid for pid in tree.marked("lost") if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(victim, signal.SIGKILL)
+    assert run.hear("exit")["code"] == -signal.SIGKILL
+    assert not (run.folder / "exit.json").exists()
+    run.line.send({"say": "stop", "grace_s": 0.2, "why": "restart"})
+    assert run.hear("ended")["lost_first"] is True
+
+
+STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+DOUBLE = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print("forked", flush=True)
+time.sleep(600)
+"""
+HYDRA = """
+import os, time
+# Each head grows the next and dies, so that whoever counts processes is always late.
+print("up", flush=True)
+while True:
+    if os.fork():
+        time.sleep(0.001)
+        os._exit(0)
+    os.setsid()
+"""
+SWARM = """
+import os, time
+print("up", flush=True)
+for _ in range(6):
+    os.fork()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("nonce", "program"),
+    [("stubborn", STUBBORN), ("double", DOUBLE), ("hydra", HYDRA), ("swarm", SWARM)],
+    ids=["stubborn", "double", "hydra", "swarm"],
+)
+def test_nothing_survives_the_end(stage, nonce, program):
+    run = stage.run(nonce, sys.executable, "-c", program)
+    until(run.log, "its first line")
+    run.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
+    assert run.hear("ended")["left"] == []
+    assert not tree.marked(nonce)
+
+
+@pytest.mark.parametrize(
+    "program", [DOUBLE, HYDRA.replace("up", "forked"), SWARM.replace("up", "forked")], ids=["double", "hydra", "swarm"]
+)
+def test_without_a_group_the_tree_is_found_by_its_parents(program):
+    """In a process of its own, because whoever ends a tree ends everything below itself."""
+    watcher = f"""
+import subprocess, sys, time
+from tutti.local.keeper import tree
+tree.adopt_orphans()
+child = subprocess.Popen([sys.executable, "-c", {program!r}], stdout=subprocess.PIPE)
+assert child.stdout.readline() == b"forked\\n"
+assert tree.end_tree(None, {{child.pid}}) == []
+child.wait()
+child.stdout.close()
+assert tree.living(None) == []
+print("clean")
+"""
+    done = subprocess.run([sys.executable, "-c", watcher], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("clean\n", "")
+
+
+def test_a_keeper_that_is_killed_takes_its_members_with_it(stage):
+    run = stage.run("killed", "sleep", "600", members=2)
+    run.up()
+    os.kill(run.keeper, signal.SIGKILL)
+    until(lambda: not tree.marked("killed"), "the members' end")
+    assert not (run.folder / "exit.json").exists()
+
+
+def test_the_limit_is_kept_without_any_daemon(stage):
+    run = stage.run("limit", "sh", "-c", "trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done", limit_s=0.3)
+    run.line.close()
+    assert run.record()["why"] == "limit"
+    assert run.log().endswith("asked\n")
+
+
+def test_a_signal_comes_before_the_limit(stage):
+    program = "trap 'echo warned' USR1; while :; do sleep 0.05; done"
+    run = stage.run("notice", "sh", "-c", program, limit_s=0.8, notice=int(signal.SIGUSR1), notice_s=0.5)
+    run.hear("ended")
+    assert "warned" in run.log()
+
+
+def test_a_run_that_was_made_void_never_begins(stage):
+    folder = stage.path / "void"
+    (folder / "logs").mkdir(parents=True)
+    (folder / "spec.json").write_text(json.dumps({"job": "void"}))
+    assert records.claim(str(folder), records.VOID)
+    stage.line.send({"say": "fork", "folder": str(folder)})
+    assert stage.line.receive(None)[0]["say"] == "forked"
+    run = Run(folder)
+    until(lambda: not run.line.receive(0.1) and not run.line.is_open, "the keeper's end")
+    assert not (folder / "exit.json").exists()
+    assert records.claimed_by(str(folder)) == records.VOID
+
+
+def test_only_one_claims_a_run(tmp_path):
+    assert records.claim(str(tmp_path), "first")
+    assert not records.claim(str(tmp_path), "second")
+    assert records.claimed_by(str(tmp_path)) == "first"
+
+
+def test_a_lock_says_who_holds_it(tmp_path):
+    """For flock a second descriptor of this process is as good as another process."""
+    path = str(tmp_path / "device-0")
+    mine = Locks()
+    mine.take([path])
+    with pytest.raises(Busy, match="device-0 is held by process"):
+        Locks().take([path])
+    mine.give_all()
+    assert not is_held(path)
+
+
+def test_a_keeper_refuses_when_a_device_is_taken(stage):
+    path = str(stage.path / "device-1")
+    mine = Locks()
+    mine.take([path])
+    folder = stage.path / "taken"
+    (folder / "logs").mkdir(parents=True)
+    member = {"rank": 0, "env": {}, "locks": [path]}
+    spec = {"job": "taken", "nonce": "taken", "argv": ["true"], "cwd": "/", "env": {}, "logs": str(folder / "logs")}
+    (folder / "spec.json").write_text(json.dumps({**spec, "members": [member]}))
+    stage.line.send({"say": "fork", "folder": str(folder)})
+    stage.line.receive(None)
+    record = Run(folder).record()
+    assert record["why"] == "refused"
+    assert "device-1 is held" in record["refused"]
+    mine.give_all()
+
+
+def test_members_and_locks_go_together(stage):
+    path = str(stage.path / "device-2")
+    folder = stage.path / "locked"
+    (folder / "logs").mkdir(parents=True)
+    spec = {"job": "locked", "nonce": "locked", "argv": ["sleep", "600"], "cwd": "/", "grace_s": 0.2}
+    env = {"PATH": os.environ["PATH"], "TUTTI_RUN": "locked"}
+    rest = {"env": env, "logs": str(folder / "logs"), "members": [{"rank": 0, "locks": [path]}]}
+    (folder / "spec.json").write_text(json.dumps({**spec, **rest}))
+    stage.line.send({"say": "fork", "folder": str(folder)})
+    stage.line.receive(None)
+    run = Run(folder)
+    run.up()
+    assert is_held(path)
+    run.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
+    run.hear("ended")
+    assert not is_held(path)
+
+
+def test_a_command_that_is_not_there_says_so(stage):
+    run = stage.run("nothing", "no-such-program-here")
+    assert run.hear("ended")["code"] == 127
+    assert run.log() == "tutti: there is no command 'no-such-program-here'\n"
+
+
+def test_a_late_daemon_hears_everything(stage):
+    run = stage.run("late", "sleep", "600", members=2)
+    run.up()
+    second = Run(run.folder)
+    assert second.hear("hello")["phase"] == "running"
+    assert [row[0] for row in second.hear("members")["rows"]] == [0, 1]
+    second.line.send({"say": "strange"})
+    assert second.hear("unknown")["of"] == "strange"
+    second.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
+    assert run.hear("ended")["why"] == "cancel"
+
+
+def test_a_flood_of_output_is_capped_and_holds_nobody_up(stage):
+    run = stage.run("flood", "sh", "-c", "yes | head -c 30000000; echo done >&2", log_bytes=1 << 20)
+    run.hear("ended")
+    folder = run.folder / "logs"
+    sizes = [path.stat().st_size for path in folder.iterdir()]
+    assert sum(sizes) <= 2 << 20
+    assert run.log().endswith("done\n")
+
+
+def test_a_log_that_cannot_be_written_is_counted(tmp_path):
+    log = Log(str(tmp_path / "missing" / "rank-0.log"), 1 << 20)
+    log.note("lost")
+    assert log.lost == 5
+
+
+def test_a_member_joins_a_run_that_goes_on(stage):
+    run = stage.run("grow", "sh", "-c", "echo here $RANK; exec sleep 600", members=1)
+    run.up()
+    more = run.folder / "more.json"
+    more.write_text(json.dumps({"members": [{"rank": 1, "env": {"RANK": "1"}}]}))
+    run.line.send({"say": "spawn", "id": "a", "file": str(more)})
+    assert run.hear("spawned")["ranks"] == [1]
+    until(lambda: run.log(1) == "here 1\n", "the new member's line")
+    run.line.send({"say": "release", "id": "b", "ranks": [1], "grace_s": 1.0})
+    assert run.hear("released")["ranks"] == [1]
+    run.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
+    run.hear("ended")
+
+
+def test_a_shell_beside_a_member(stage):
+    run = stage.run("attach", "sleep", "600")
+    run.up()
+    shell = Run(run.folder)
+    shell.hear("hello")
+    shell.line.send({"say": "attach", "rank": 0, "argv": ["sh", "-c", "echo beside $RANK; exit 3"]})
+    assert shell.hear("gone")["code"] == 3
+    run.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
+    run.hear("ended")
+
+
+def test_the_nursery_ends_with_its_daemon_and_keepers_do_not(stage):
+    ours, process = started()
+    ours.close()
+    assert process.wait(timeout=20) == 0
