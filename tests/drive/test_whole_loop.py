@@ -72,8 +72,8 @@ def played(preset, submitted, broken, until=10 * DAY):
     return toy, driver, notices, starts
 
 
-@pytest.mark.parametrize("preset", ["fcfs", "easy", "conservative", "balanced", "rigid"])
-@settings(max_examples=25)
+@pytest.mark.parametrize("preset", ["fcfs", "easy", "conservative", "balanced", "rigid", "fair", "throughput"])
+@settings(max_examples=20)
 @given(submitted=gangs)
 def test_everything_submitted_finishes_once_and_nothing_is_ever_stopped(preset, submitted):
     toy, driver, notices, _ = played(preset, submitted, [])

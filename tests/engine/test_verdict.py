@@ -7,7 +7,7 @@ from tests.clusters import gang as one_role
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.model import SECOND, Estimate, Gang, Kind, Near, Role, Shape, Source, Token, Window
-from tutti.engine.policy import Policy, Reservation
+from tutti.engine.policy import Effort, Policy, Reservation
 
 NOW = 100 * SECOND
 
@@ -84,3 +84,13 @@ def test_a_window_closes_nodes_while_it_is_open_and_promises_them_before(start, 
     world = submit(drawn("8"), one_role("g", 1, 8, run_s=100))
     world.apply(ev.WindowSet(0, Window("upkeep", start * SECOND, 300 * SECOND, ("n0",))))
     assert reason(world).token is token
+
+
+def test_a_search_that_was_given_up_says_so_and_not_that_there_is_no_room():
+    roles = (Role("a", min=3, shapes=(Shape({"gpu": 3}),)), Role("b", min=2, shapes=(Shape({"gpu": 4}),)))
+    view = submit(drawn("12 5"), Gang("g", roles)).view()
+    assert decide(view, 1, Policy()).answers["g"].token is Token.NO_CAPACITY
+    plan = decide(view, 1, Policy(effort=Effort(search_steps=1)))
+    assert plan.answers["g"].token is Token.BUDGET_SPENT
+    assert plan.answers["g"].detail == "effort.search_steps = 1"
+    assert plan.spent == ("g",)

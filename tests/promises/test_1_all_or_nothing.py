@@ -24,6 +24,18 @@ def test_a_plan_passes_the_check(scene):
     assert check(view, plan, scene.policy) == [], brief(plan, view)
 
 
+@given(st.one_of(scenes(), lived()))
+def test_a_plan_that_may_move_gangs_passes_the_check(scene):
+    view = scene.view()
+    policy = msgspec.structs.replace(
+        scene.policy, place=Placing(migrate=True), grow=msgspec.structs.replace(scene.policy.grow, cool_down=0)
+    )
+
+    plan = decide(view, scene.now, policy)
+
+    assert check(view, plan, policy) == [], brief(plan, view)
+
+
 @given(scenes(MEDIUM))
 def test_a_plan_for_a_larger_world_passes_the_check(scene):
     view = scene.view()

@@ -47,7 +47,8 @@ class Answers(Mapping[str, Reason]):
 
     def _find(self, job: Job) -> Reason:
         desk = self._desk
-        return gate(desk, job) or over_quota(desk, job) or self._behind(job) or self._verdict(job).reason(job)
+        shut = gate(desk, job) or over_quota(desk, job) or self._behind(job)
+        return shut or self._cut_short(job) or self._verdict(job).reason(job)
 
     def _behind(self, job: Job) -> Reason | None:
         """A reason when somebody ahead in a strict queue cannot start."""
@@ -55,6 +56,13 @@ class Answers(Mapping[str, Reason]):
         if ahead is None or ahead == job.gang.name:
             return None
         return wait(Token.BEHIND_OTHERS, ahead, f"gang:{ahead}", blockers=(ahead,))
+
+    def _cut_short(self, job: Job) -> Reason | None:
+        """A reason when each role has room by itself, and the search for all of them together was given up."""
+        if job.gang.name not in self._desk.spent or len(job.gang.roles) == 1 or not self._verdict(job).fits_singly(job):
+            return None
+        limit = f"effort.search_steps = {self._desk.policy.effort.search_steps}"
+        return wait(Token.BUDGET_SPENT, limit, "capacity", "owner", "policy")
 
     def _verdict(self, job: Job) -> Verdict:
         """Gangs that ask alike are judged together."""

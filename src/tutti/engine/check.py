@@ -118,6 +118,8 @@ class _Audit:
         for action in self.plan.actions:
             if isinstance(action, Evict | Shrink):
                 self.room.leaving[action.gang] = action.by
+            elif isinstance(action, Migrate) and action.room_for:
+                self.room.leaving[action.gang] = self.now + self.policy.reclaim.grace
             if isinstance(action, Start | Resume) or (isinstance(action, Await) and action.pledge):
                 self.expected.add(action.gang)
         for name, pledge in self.pledges.items():

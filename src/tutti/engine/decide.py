@@ -6,6 +6,7 @@ from itertools import filterfalse
 from .answers import Answers
 from .cache import Cache, Card
 from .company import keep_windows_apart
+from .consolidate import consolidate, may_consolidate
 from .desk import Desk
 from .gate import gate, over_quota
 from .lineup import may_pass_over
@@ -92,7 +93,7 @@ def consider(desk: Desk, job: Job) -> None:
         keep_promises(desk, job.gang.name)
         desk.unkept.clear()
     desk.unseat(job)
-    if start(desk, job, card) or wait_for_eviction(desk, job) or reclaim(desk, job):
+    if start(desk, job, card) or wait_for_eviction(desk, job) or reclaim(desk, job) or consolidate(desk, job):
         return
     hold_the_queue(desk, job)
     if may_have_promise(desk, job):
@@ -105,6 +106,8 @@ def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
     """Whether it is clear without looking further that the gang neither starts nor is promised a start."""
     life = job.life
     if life.promise is not None or life.pledge is not None or desk.rules.sliced or desk.is_strict:
+        return False
+    if may_consolidate(desk):
         return False
     return desk.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
 

@@ -91,6 +91,8 @@ def may_pass_over(desk: "Desk") -> bool:
     """Whether gangs for which too little is free get nothing out of being looked at."""
     if desk.policy.reserve.depth == ALL or desk.promised < desk.policy.reserve.depth:
         return False
+    if desk.policy.place.migrate:
+        return False
     return not (desk.is_strict or desk.rules.sliced or _somebody_may_reclaim(desk))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from . import events as ev
 from .books import Books, Touched, on
 from .classes import Load, Trait
+from .estimate import expected_ends
 from .gang_events import drop
 from .model import NEVER, Node, NodeState
 
@@ -122,7 +123,16 @@ def _queue_set(books: Books, event: ev.QueueSet) -> Touched:
     books.queues[queue.name] = queue
     books.rules += 1
     books.use_of(queue.name)
+    _expect_anew(books, queue.name)
     return Touched(books.version, freed=True)
+
+
+def _expect_anew(books: Books, queue: str) -> None:
+    """The queue's estimate for gangs without one may be another."""
+    for slot in books.seated:
+        job = books.job_in(slot)
+        if job.gang.queue == queue:
+            books.ends[slot] = expected_ends(job, books.queues.get(queue))
 
 
 @on(ev.QueueGone)
@@ -130,6 +140,7 @@ def _queue_gone(books: Books, event: ev.QueueGone) -> Touched:
     if books.queues.pop(event.queue, None) is None:
         return books.nothing(f"no queue named {event.queue!r}")
     books.rules += 1
+    _expect_anew(books, event.queue)
     return Touched(books.version, freed=True)
 
 

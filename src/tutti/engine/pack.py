@@ -10,7 +10,7 @@ hundred workers costs no more than a role of five.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd, lcm
 from types import EllipsisType
 
@@ -73,9 +73,16 @@ class OutOfBudget(msgspec.Struct, frozen=True):
 
 
 def pack(
-    wants: Sequence[Want], bins: Sequence[Bin], within: str = "", budget: int = BUDGET
+    wants: Sequence[Want],
+    bins: Sequence[Bin],
+    within: str = "",
+    budget: int = BUDGET,
+    charge: Callable[[int], object] = int,
 ) -> Packed | OutOfBudget | None:
-    """Seats for every member of every role, or None if there are none. `within` binds all bound roles to one domain."""
+    """Seats for every member of every role, or None if there are none. `within` binds all bound roles to one domain.
+
+    `charge` is told how many cells of the budget were used.
+    """
     if not any(want.count for want in wants):
         return Packed(())
     search = _Search(wants, budget)
@@ -87,6 +94,8 @@ def pack(
                 return found
     except _Spent:
         return OutOfBudget(search.spent)
+    finally:
+        charge(search.spent)
     return None
 
 

@@ -48,7 +48,7 @@ def reclaim_from(desk: Desk, job: Job, found: list[Victim]) -> bool:
     at = desk.act(Await(job.gang.name, desk.view.number, pledge=pledge))
     for victim in victims:
         tell(desk, job, victim, at)
-    _keep_room(desk, job, victims, sitting)
+    keep_room(desk, job, victims, sitting)
     names = pledge.victims
     desk.wake(pledge.expires)
     desk.answer(job, wait(Token.WAITING_FOR_EVICTION, ", ".join(names), *(f"gang:{n}" for n in names), blockers=names))
@@ -67,11 +67,11 @@ def tell(desk: Desk, job: Job, victim: Victim, await_at: int) -> None:
         desk.act(Evict(name, number, (await_at,), victim.cost, how, job.gang.name, by))
 
 
-def _keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> None:
+def keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> None:
     """From the moment the victims are gone their room is the gang's."""
     ready = desk.now + desk.policy.reclaim.grace
     for victim in victims:
-        _leave(desk, victim, ready)
+        leave(desk, victim, ready)
     length = desk.length(job, sitting.seats)
     sitting.start, sitting.end = ready, NEVER if length >= NEVER else ready + length
     sitting.take(desk)
@@ -85,7 +85,7 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
     under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.rules.guaranteed else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
-        if not _is_settled(desk, other):
+        if not is_settled(desk, other):
             continue
         if desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
             found.append(Victim(slot, other, keeps, shrink_cost(other, keeps)))
@@ -102,7 +102,7 @@ def has_rights(desk: Desk, job: Job) -> bool:
     return lower or (rules.surplus and bool(desk.view.watched)) or (rules.quota and desk.rules.guaranteed)
 
 
-def _is_settled(desk: Desk, job: Job) -> bool:
+def is_settled(desk: Desk, job: Job) -> bool:
     """Running, not already asked to change, not disturbed in this plan."""
     life = job.life
     pending = bool(life.target) and life.target_by > desk.now
@@ -166,7 +166,7 @@ def cheapest_set(desk: Desk, job: Job, found: list[Victim]) -> tuple[list[Victim
     if not found or not _enough(desk, job, found):
         return None
     tries = desk.policy.effort.victims
-    for chosen in _sets(found):
+    for chosen in sets_by_cost(found):
         if tries == 0:
             break
         tries -= 1
@@ -190,7 +190,7 @@ def _quota_allows(desk: Desk, job: Job, victims: list[Victim]) -> bool:
     return True
 
 
-def _sets(found: list[Victim]) -> Iterator[list[Victim]]:
+def sets_by_cost(found: list[Victim]) -> Iterator[list[Victim]]:
     """Sets of victims in order of cost; surplus costs nothing beside a whole gang."""
     weights = [victim.cost + (0 if victim.is_surplus else 1) for victim in found]
     heap: list[tuple[int, int, tuple[int, ...]]] = [(weights[0], 1, (0,))]
@@ -235,14 +235,14 @@ def _enough(desk: Desk, job: Job, found: list[Victim]) -> bool:
 
 def would_sit(desk: Desk, job: Job, victims: list[Victim]) -> Sitting | None:
     """Where the gang would sit from now on if these victims were gone."""
-    receipts = [receipt for victim in victims for receipt in _leave(desk, victim, desk.now)]
+    receipts = [receipt for victim in victims for receipt in leave(desk, victim, desk.now)]
     sitting = sit_at(desk, job, desk.now, least=True)
     for receipt in receipts:
         desk.profile.give(receipt)
     return sitting
 
 
-def _leave(desk: Desk, victim: Victim, start: int) -> list[int]:
+def leave(desk: Desk, victim: Victim, start: int) -> list[int]:
     """Take a victim's members (those it gives up) off their nodes from a moment until it would have ended."""
     end = max(desk.end_of(victim.slot), start + 1)
     needs = desk.needs(victim.job)

@@ -66,6 +66,11 @@ def renumbered(job: Job, number: dict[int, int]) -> Job:
     )
 
 
+def shared(held: Seats, other: Seats) -> Seats:
+    """Members of one seating that are in the other too."""
+    return beyond(held, beyond(held, other))
+
+
 def beyond(held: Seats, kept: Seats) -> Seats:
     """Members of one seating that are not in the other."""
     left: dict[int, int] = {}

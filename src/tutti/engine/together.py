@@ -5,7 +5,7 @@ import numpy as np
 from .desk import Desk
 from .estimate import leading_role
 from .model import Cap, Coupling, Job
-from .pack import Bin, OutOfBudget, Packed, Want, pack
+from .pack import Bin, Packed, Want, pack
 from .place import Need, Outlook, Seating
 from .profile import Bools
 from .sizes import Sizes
@@ -90,12 +90,12 @@ class Stay:
     def _exactly(self, goal: list[int]) -> list[Seating] | None:
         wants = [self._want(at, size) for at, size in enumerate(goal)]
         columns, bins = self._bins()
-        steps = max(self.desk.steps, 0)
-        found = pack(wants, bins, self.job.gang.within, steps * CELLS_PER_STEP)
-        if isinstance(found, OutOfBudget):
-            self.desk.spend(self.job, steps + 1)
-            return None
-        return None if found is None else self._seatings(found, columns)
+        budget = max(self.desk.steps, 0) * CELLS_PER_STEP
+        found = pack(wants, bins, self.job.gang.within, budget, self._charge)
+        return self._seatings(found, columns) if isinstance(found, Packed) else None
+
+    def _charge(self, cells: int) -> None:
+        self.desk.spend(self.job, -(-cells // CELLS_PER_STEP))
 
     def _want(self, at: int, size: int) -> Want:
         need = self.needs[at]

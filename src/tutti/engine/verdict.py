@@ -108,6 +108,10 @@ class Verdict:
                 return self._short(role, low)
         return RESERVED_AHEAD if self._fit_together(job) else MISSING[Token.NO_CAPACITY]
 
+    def fits_singly(self, job: Job) -> bool:
+        """Whether each role would find room if it were alone."""
+        return all(free >= self._low(job, role) for role, free in enumerate(self._free_now))
+
     def _low(self, job: Job, role: int) -> int:
         return self._desk.sizes(job, role, self._needs[role].shape).low
 

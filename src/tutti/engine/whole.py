@@ -76,7 +76,7 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):
         end = NEVER if length >= NEVER else start + length
-        seatings = _seatings(desk, job, needs, sizes, start, end)
+        seatings = seat_all(desk, job, needs, sizes, start, end)
         if seatings is None:
             return None
         sitting = Sitting(desk, job, needs, seatings, start, end)
@@ -89,9 +89,10 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
     return None
 
 
-def _seatings(
+def seat_all(
     desk: Desk, job: Job, needs: tuple[Need, ...], sizes: list[Sizes], start: int, end: int
 ) -> list[Seating] | None:
+    """Seats for every role during a stay, or None."""
     if len(needs) == 1:
         one = seat_role(desk, job, needs[0], sizes[0], start, end, None)
         return None if one is None else [one]

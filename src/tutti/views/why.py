@@ -159,7 +159,7 @@ SENTENCES: dict[Token, Callable[[Explanation], str]] = {
     Token.NO_CAPACITY: _no_room,
     Token.WAITING_FOR_EVICTION: lambda found: f"Room is being made for it: {found.detail}.",
     Token.PARKED: lambda _: "It gave up its place for a while, with its state kept.",
-    Token.BUDGET_SPENT: lambda _: "The search for a place was cut short; it goes on.",
+    Token.BUDGET_SPENT: lambda found: f"The search for a place was cut short ({found.detail}); there may be one.",
 }
 
 
