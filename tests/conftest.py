@@ -11,5 +11,7 @@ __all__ = ["pytest_sessionfinish"]
 settings.register_profile(
     "test", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "200")), deadline=None, derandomize=True, print_blob=True
 )
-settings.register_profile("soak", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "100000")), deadline=None, print_blob=True)
+settings.register_profile(
+    "soak", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "100000")), deadline=None, print_blob=True
+)
 settings.load_profile("test")
