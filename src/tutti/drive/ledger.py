@@ -35,8 +35,6 @@ CANNOT_RUN = frozenset(
     }
 )
 """Gangs that would not run whatever is free: they are no demand."""
-ENOUGH = 100
-"""In a longer line than this, those who could use every device already are all that is looked at."""
 BY_RULE = frozenset({Token.QUOTA_REACHED, Token.QUEUE_CLOSED})
 
 NOBODY = Life()
@@ -266,20 +264,30 @@ class Ledger:
         return min(wanted, most)
 
     def _wanters(self, world: World, answers: Mapping[str, Reason]) -> Iterator[tuple[str, int, bool]]:
-        """As many of the waiting gangs as could want every device there is."""
-        wanted = {True: 0, False: 0}
+        """As many of the waiting gangs as could want every device that is free: until the next answers no more are."""
         if not self.resource:
             self._choose(world)
-        most = world.total[world.resources[self.resource]] if self.resource in world.resources else 0
+        most, wanted = self._ready(world), 0
+        if not most:
+            return
         for name, reason in answers.items():
-            if min(wanted.values()) >= most or (len(world.queued) > ENOUGH and max(wanted.values()) >= most):
-                return
             slot = world.slots.get(name, -1)
             if reason.token not in CANNOT_RUN and slot in world.queued:
                 by_rule = reason.token in BY_RULE
                 least = _least(world.job_in(slot).gang, self.resource)
-                wanted[by_rule] += least
                 yield name, least, by_rule
+                wanted += 0 if by_rule else least
+                if wanted >= most:
+                    return
+
+    def _ready(self, world: World) -> int:
+        """Free devices on nodes that take gangs."""
+        row = world.resources.get(self.resource)
+        if row is None:
+            return 0
+        classes = world.classes
+        free, weight = classes.free[row, : classes.count], classes.weight[: classes.count]
+        return int(np.maximum(free, 0) @ (weight * classes.ready[: classes.count]))
 
     # -- gangs
 

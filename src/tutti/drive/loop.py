@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
-from tutti.engine.model import SECOND, Job, Life, Listing, Seats, State
+from tutti.engine.estimate import sizes
+from tutti.engine.model import SECOND, Gang, Job, Life, Listing, Seats, State
 from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason
-from tutti.engine.policy import Policy
+from tutti.engine.policy import ALL, Policy, Term
 from tutti.engine.view import View
 from tutti.engine.world import Touched, World
 
@@ -87,6 +90,7 @@ class Driver:
         self._wake = 0
         self._looked = 0
         self._again: list[tuple[int, str, AnyAction]] = []
+        self._is_one_line = is_one_line(policy)
         self._read_world(0)
 
     @property
@@ -149,6 +153,7 @@ class Driver:
     def turn_to(self, policy: Policy) -> None:
         """Go by another policy from the next step on."""
         self.policy = policy
+        self._is_one_line = is_one_line(policy)
         self._cache = Cache()
         self._wake = 0
 
@@ -195,7 +200,29 @@ class Driver:
         if type(event) in SOFT:
             self._wake = min(self._wake, max(self._looked + SETTLE, now))
             return False
-        return True
+        return not (self._is_one_line and type(event) is ev.Submitted and self._only_joins(event.gang))
+
+    def _only_joins(self, gang: Gang) -> bool:
+        """Whether a gang that was just submitted only joins the line: no room for it, and others have the promises."""
+        world = self.world
+        if world.watched or world.leaving or world.draining:
+            return False
+        closed = len(world.queued) > 1 if self.policy.order.strict else bool(world.promised)
+        if not closed or len(world.promised) < self.policy.reserve.depth:
+            return False
+        need: Counter[str] = Counter()
+        for role in gang.roles:
+            least = sizes(role)[0]
+            for resource, amount in role.shapes[0].ask.items() if len(role.shapes) == 1 else ():
+                need[resource] += least * amount
+        return any(amount > self._free(resource) for resource, amount in need.items())
+
+    def _free(self, resource: str) -> int:
+        """How much is free on all nodes together."""
+        classes, row = self.world.classes, self.world.resources.get(resource, -1)
+        if row < 0:
+            return 0
+        return int(np.maximum(classes.free[row, : classes.count], 0) @ classes.weight[: classes.count])
 
     def _read_world(self, now: int) -> None:
         if self.ledger is not None:
@@ -313,6 +340,19 @@ class Driver:
     def _say(self, trouble: Trouble, now: int, sentence: str, gang: str = "", key: str = "", rule: str = "") -> None:
         self.counts[trouble] += 1
         self._tell(Notice(trouble, now, sentence, gang, key, rule))
+
+
+def is_one_line(policy: Policy) -> bool:
+    """Whether gangs stand in one line by age and nothing is ever taken back: the last one changes nothing for others."""
+    takes = policy.reclaim
+    return (
+        policy.order.terms == (Term.AGE,)
+        and not policy.order.fair_share
+        and policy.reserve.depth != ALL
+        and not (takes.surplus or takes.priority or takes.quota)
+        and not (policy.grow.on or policy.rotate.on or policy.place.migrate)
+        and not policy.reserve.max_wait
+    )
 
 
 def engine_decide() -> Decide:
