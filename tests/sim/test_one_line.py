@@ -1,11 +1,12 @@
 """Gangs that only join the line cost no decision, and nothing comes out differently for it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
 from tutti.drive.ledger import Ledger
-from tutti.drive.loop import is_one_line
+from tutti.drive.loop import Keyed, is_one_line
 from tutti.engine.presets import PRESETS
 from tutti.sim.cluster import plain
 from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
@@ -23,11 +24,17 @@ def play(policy: str, skips: bool) -> tuple[int, Sequence[Sequence[int]], dict[s
     ledger = Ledger("slot")
     simulation = Simulation(tasks, plain(8, 1, "slot"), PRESETS[policy].policy, "slot", ledger=ledger)
     simulation.driver._is_one_line &= skips
-    decisions, act = [], simulation.driver._act
-    simulation.driver._act = lambda now: decisions.append(now) or act(now)  # type: ignore[method-assign,func-returns-value]
+    decisions = Counter[str]()
+    act = simulation.driver._act
+
+    def counted(now: int) -> list[Keyed]:
+        decisions["all"] += 1
+        return act(now)
+
+    simulation.driver._act = counted  # type: ignore[method-assign]
     record = simulation.run()
     report = ledger.report(simulation.driver.world, simulation.now)
-    return len(decisions), (record.started, record.ended, record.promised), report.total
+    return decisions["all"], (record.started, record.ended, record.promised), report.total
 
 
 @pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "fcfs"])

@@ -343,7 +343,7 @@ class Driver:
 
 
 def is_one_line(policy: Policy) -> bool:
-    """Whether gangs stand in one line by age and nothing is ever taken back: the last one changes nothing for others."""
+    """Whether gangs stand in one line by age and nothing is ever taken back: the last one changes nothing."""
     takes = policy.reclaim
     return (
         policy.order.terms == (Term.AGE,)
