@@ -1,0 +1,273 @@
+"""The daemon is killed at every point it can be killed at; the machine reboots; the disk is full."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.stage import Box, box, until
+from tutti.api.client import job_path
+from tutti.errors import NoDaemon, Refused, TuttiError
+from tutti.local.keeper import records
+from tutti.local.keeper.locks import is_held
+
+ONCE_MORE = "echo $TUTTI_ATTEMPT >> tries; test $TUTTI_ATTEMPT = 0 || exit 0; exec sleep 600"
+"""Runs for ever at first, and ends well the second time."""
+
+
+def test_gangs_do_not_notice_that_the_daemon_is_killed(four):
+    job = four.submit(
+        "sh", "-c", "echo begun >> begins; while ! test -e go; do sleep 0.05; done; exit 5", workers=2, name="long"
+    )
+    four.becomes("long", "running")
+    before = {rank["rank"]: rank["pid"] for rank in four.client.get(job_path("long"))["ranks"]}
+    four.kill()
+    four.start()
+    four.becomes("long", "running")
+    assert {rank["rank"]: rank["pid"] for rank in four.client.get(job_path("long"))["ranks"]} == before
+    (four.path / "go").touch()
+    assert job.wait() == 5
+    assert (four.path / "begins").read_text() == "begun\n" * 2
+
+
+def test_an_end_that_nobody_heard_is_not_lost(four):
+    job = four.submit("sh", "-c", "sleep 0.5; exit 6", name="alone")
+    four.becomes("alone", "running")
+    four.kill()
+    until(lambda: not four.keepers(), "the keeper's end")
+    four.start()
+    assert job.wait() == 6
+    assert four.row("alone")["why"] == "rank 0 ended with exit code 6"
+
+
+def test_what_waits_is_still_there(four):
+    holder = four.submit("sleep", "600", workers=4, name="holder", time="1h")
+    four.becomes("holder", "running")
+    four.submit("true", workers=4, name="waits", time="1m")
+    four.submit("true", name="on-hold", held=True)
+    until(lambda: four.state("on-hold") == "held", "the hold")
+    four.kill()
+    four.start()
+    assert four.becomes("waits", "waiting")["reason"] in {"NoCapacity", ""}
+    assert four.state("on-hold") == "held"
+    holder.cancel()
+    assert four.client.job("waits").wait() == 0
+
+
+def test_a_cancellation_that_was_acknowledged_is_carried_out(four):
+    job = four.submit("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", name="stubborn", grace="30s")
+    four.becomes("stubborn", "running")
+    job.cancel()
+    four.kill()
+    four.start()
+    assert job.wait() == 137
+    assert four.row("stubborn")["state"] == "cancelled"
+
+
+def test_a_keeper_that_is_killed_costs_one_restart(four):
+    job = four.submit("sh", "-c", ONCE_MORE, name="k")
+    four.becomes("k", "running")
+    until((four.path / "tries").exists, "its first line")
+    os.kill(four.keepers()[0], signal.SIGKILL)
+    assert job.wait() == 0
+    assert (four.path / "tries").read_text() == "0\n1\n"
+
+
+def test_after_a_reboot_gangs_are_lost_and_begin_again(four):
+    """The claim of a run names another boot: whatever has its number now is somebody else."""
+    job = four.submit("sh", "-c", ONCE_MORE, name="r")
+    four.becomes("r", "running")
+    until((four.path / "tries").exists, "its first line")
+    four.kill()
+    folder = next(four.home.runs.iterdir())
+    boot, _, rest = records.claimed_by(str(folder)).partition("/")
+    keeper = int(rest.split("/")[0])
+    os.kill(keeper, signal.SIGKILL)
+    (folder / records.CLAIM).write_text(f'{{"who": "{boot[::-1]}/1/1"}}')
+    four.start()
+    assert job.wait() == 0
+    assert (four.path / "tries").read_text() == "0\n1\n"
+
+
+def test_a_daemon_starts_only_once(four):
+    second = four.spawn()
+    assert second.wait(timeout=30) == 0
+    assert four.client.get("/v1/status")["pid"] == four.daemons[0].pid
+
+
+def test_a_newer_journal_stops_the_daemon_with_a_sentence(monkeypatch):
+    import sqlite3
+
+    with box("2", start=False) as made:
+        with sqlite3.connect(made.home.journal) as base:
+            base.execute("PRAGMA user_version = 99")
+        monkeypatch.setenv("TUTTI_DEVICES", "2")
+        with pytest.raises(Refused, match="version 99"):
+            made.client.start()
+
+
+def test_other_devices_are_refused_while_something_runs(four):
+    job = four.submit("sleep", "600", name="busy")
+    four.becomes("busy", "running")
+    four.kill()
+    four.devices = "2"
+    process = four.spawn()
+    assert process.wait(timeout=30) == 1
+    assert "with other devices" in (log := four.home.log.read_text()) or "on other devices" in log
+    four.devices = "4"
+    four.start()
+    job.cancel()
+    assert job.wait() == 143
+
+
+def test_a_full_disk_refuses_jobs_and_harms_no_gang():
+    """The daemon may write a little more and then nothing: what is acknowledged is stored, the rest is refused."""
+    with box("4", start=False) as made:
+        made.start()
+        job = made.submit("sh", "-c", "sleep 3; exit 4", name="runs")
+        made.becomes("runs", "running")
+        pid = made.daemons[-1].pid
+        used = made.home.journal.with_name("journal.db-wal").stat().st_size
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (used + 4096, resource.RLIM_INFINITY))
+        refused = None
+        for number in range(50):
+            try:
+                made.submit("true", name=f"more-{number}", held=True, env={"FILL": "x" * 20_000})
+            except TuttiError as problem:
+                refused = problem
+                break
+        assert refused is not None
+        assert "cannot be written" in str(refused)
+        assert made.client.get("/v1/status")["trouble"]
+        kept = {row["name"] for row in made.client.get("/v1/jobs")["jobs"]}
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        made.kill()
+        made.start()
+        assert job.wait() == 4
+        after = {row["name"] for row in made.client.get("/v1/jobs")["jobs"]}
+        assert after == kept - {"runs"}
+
+
+def test_a_clock_that_jumps_back_loses_nothing(four):
+    """Moments in the journal lie in the future, as after the clock was set back: jobs still run and end."""
+    import sqlite3
+
+    four.submit("true", name="later", held=True)
+    until(lambda: four.state("later") == "held", "the hold")
+    four.kill()
+    ahead = 3_600_000_000
+    with sqlite3.connect(four.home.journal) as base:
+        base.execute("UPDATE jobs SET submitted = submitted + ?", (ahead,))
+        base.execute("UPDATE jobs SET gang = json_set(gang, '$.submitted', submitted)")
+    four.start()
+    four.client.post(job_path("later", "release"))
+    assert four.client.job("later").wait() == 0
+
+
+# -- every point
+
+
+class Patient:
+    """A person who keeps trying: each order is given until it is acknowledged, through as many daemons as it takes."""
+
+    def __init__(self, made: Box) -> None:
+        self.made = made
+
+    def do(self, order: Callable[[], Any], done: Callable[[], bool]) -> None:
+        for _ in range(5):
+            try:
+                order()
+            except (NoDaemon, ConnectionError, OSError):
+                self._back()
+                if done():
+                    return
+            except TuttiError:
+                if done():
+                    return
+                raise
+            else:
+                return
+        raise AssertionError("the order was never acknowledged")
+
+    def _back(self) -> None:
+        self.made.client.close()
+        self.made.daemons[-1].wait(timeout=20)
+        self.made.start()
+
+
+def story(made: Box) -> None:
+    """Two gangs and a cancellation, through whatever happens to the daemon; then everything must be in order."""
+    person = Patient(made)
+
+    def known(name: str) -> bool:
+        return any(row["name"] == name for row in made.client.get("/v1/jobs", which="all")["jobs"])
+
+    person.do(lambda: made.submit("sh", "-c", "echo x >> a.$RANK", workers=2, name="a"), lambda: known("a"))
+    person.do(lambda: made.submit("true", name="b", held=True), lambda: known("b"))
+    person.do(
+        lambda: made.client.post(job_path("b", "cancel")),
+        lambda: made.row("b")["state"] == "cancelled",
+    )
+    person.do(lambda: made.client.job("a").wait(), lambda: False)
+
+
+def in_order(made: Box) -> None:
+    """Nothing lost, nothing twice, nobody left, no lock held."""
+    rows = {row["name"]: row for row in made.client.get("/v1/jobs", which="all")["jobs"]}
+    assert {name: row["state"] for name, row in rows.items()} == {"a": "finished", "b": "cancelled"}
+    assert [(made.path / f"a.{rank}").read_text() for rank in range(2)] == ["x\n"] * 2
+    until(lambda: not made.keepers(), "the keepers' end")
+    assert not [path for path in made.home.locks.iterdir() if is_held(str(path))]
+    assert not [path for path in (made.path / "shared").iterdir() if is_held(str(path))]
+
+
+def points(folder: Path) -> int:
+    """How many points the story passes when nothing is killed."""
+    count = folder / "count"
+    with box("2", start=False) as made:
+        made.start(TUTTI_FAULT_COUNT=str(count))
+        story(made)
+        in_order(made)
+    return len(count.read_text().splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_a_kill_at_every_point_loses_nothing_and_runs_nothing_twice(part, tmp_path):
+    """The story is told once for each point; the daemon dies there, and the next one goes on."""
+    passed = points(tmp_path)
+    assert passed > 8
+    for kill_at in range(1 + part, passed + 1, 2):
+        with box("2", start=False) as made:
+            made.spawn(TUTTI_FAULT=str(kill_at))
+            until(lambda made=made: made.client.is_up() or made.daemons[-1].poll() is not None, "a daemon")
+            if made.daemons[-1].poll() is not None:
+                made.start()
+            story(made)
+            in_order(made)
+
+
+@pytest.mark.slow
+def test_a_kill_while_recovering_from_a_kill(tmp_path):
+    """The second daemon dies too, at each of its first points, with a gang that runs and one that was about to."""
+    for kill_at in range(1, 6):
+        with box("2") as made:
+            job = made.submit("sh", "-c", "echo x >> a; sleep 1.5", name="a")
+            made.becomes("a", "running")
+            made.submit("sh", "-c", "echo x >> b", workers=2, name="b", time="1m")
+            made.kill()
+            second = made.spawn(TUTTI_FAULT=str(kill_at))
+            until(lambda made=made, second=second: second.poll() is not None or made.client.is_up(), "the second")
+            made.client.close()
+            second.kill()
+            second.wait(timeout=10)
+            made.start()
+            assert job.wait() == 0
+            assert made.client.job("b").wait() == 0
+            assert (made.path / "a").read_text() == "x\n"
+            assert (made.path / "b").read_text() == "x\nx\n"
