@@ -48,7 +48,7 @@ class Play:
         play = cls(rig, stage, hand)
         task = asyncio.create_task(hand.run()) if kubelet else None
         try:
-            await asyncio.wait_for(scene(play), 120)
+            await asyncio.wait_for(scene(play), 60)
         finally:
             if task is not None:
                 task.cancel()

@@ -98,10 +98,8 @@ class Api:
         self, method: str, path: str, body: object = None, kind: str = "application/json", **query: object
     ) -> bytes:
         """Write once. Raises Fenced, ApiError, Broken; the caller knows whether asking again is safe."""
-        if self.fence is not None:
-            self.fence()
         data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return (await self._once(method, with_query(path, query), data, kind)).body
+        return (await self._once(method, with_query(path, query), data, kind, self.fence)).body
 
     async def insist(
         self, method: str, path: str, body: object = None, kind: str = "application/json", **query: object
@@ -139,12 +137,14 @@ class Api:
                 await self._pause(attempt)
         raise Broken("unreachable", sent=False)
 
-    async def _once(self, method: str, path: str, body: bytes, kind: str) -> Answer:
+    async def _once(
+        self, method: str, path: str, body: bytes, kind: str, fence: Callable[[], None] | None = None
+    ) -> Answer:
         self.requests += 1
-        answer = await self.http.request(method, path, body, kind)
+        answer = await self.http.request(method, path, body, kind, fence)
         if answer.status == 401:
             self.credentials.expire()
-            answer = await self.http.request(method, path, body, kind)
+            answer = await self.http.request(method, path, body, kind, fence)
         if answer.status >= 300:
             raise failure(answer)
         return answer

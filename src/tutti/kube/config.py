@@ -32,6 +32,8 @@ class Config(Data, frozen=True):
     resync: int = 600
     """Seconds between two comparisons of everything that is known with the engine's books."""
     connections: int = 24
+    lease_seconds: int = 15
+    """How long a leader that is not heard of stays the leader."""
 
 
 def read(path: str | None) -> Config:

@@ -94,7 +94,7 @@ class Seen:
 class Seat:
     """Where a pod was put."""
 
-    __slots__ = ("bound", "leaving", "node", "role", "tries")
+    __slots__ = ("bound", "flying", "leaving", "node", "role")
 
     def __init__(self, role: int, node: str, bound: bool = False) -> None:
         self.role = role
@@ -102,7 +102,8 @@ class Seat:
         self.bound = bound
         self.leaving = False
         """It is being evicted."""
-        self.tries = 0
+        self.flying = False
+        """Its bind is on the way, and may or may not have arrived."""
 
 
 class Fill(NamedTuple):

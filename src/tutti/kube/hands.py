@@ -17,7 +17,7 @@ from tutti.jobs.kube.objects import Pod
 
 from . import placement
 from .api import BUSY, Api, ApiError, Fenced
-from .gangs import Fill, GangSeen, Seen
+from .gangs import Fill, GangSeen, Seat, Seen
 from .http import Broken
 from .metrics import Metrics
 from .watch import pause
@@ -160,30 +160,51 @@ class Hands:
     # -- binds
 
     async def _bind(self, gang: GangSeen, fill: Fill) -> None:
+        """Bind one pod. What is decided about its gang meanwhile waits until no bind of it is on the way."""
         pod, node = fill
         seat = gang.seats.get(pod.uid)
-        if seat is None or seat.node != node or gang.leaving or pod.node:
+        if seat is None or seat.node != node or seat.leaving or pod.node:
             return
-        if not gang.since:
-            gang.since = time.monotonic_ns()
+        if gang.leaving or gang.failed_start:
+            del gang.seats[pod.uid]
+            return
+        gang.since = gang.since or time.monotonic_ns()
+        seat.flying = True
+        try:
+            why = await self._bind_pod(gang, fill)
+        finally:
+            seat.flying = False
+        self._landed(gang, fill, seat, why)
+
+    def _landed(self, gang: GangSeen, fill: Fill, seat: Seat, why: str) -> None:
+        if seat.leaving and fill.pod.uid in gang.seats:
+            seat.leaving = False
+            self.evict(gang, [fill.pod.uid])
+            self.moved(gang)
+        gang.failed_start = gang.failed_start or why
+        if gang.failed_start and not gang.leaving and not any(s.flying for s in gang.seats.values()):
+            self.failed(gang, gang.failed_start)
+
+    async def _bind_pod(self, gang: GangSeen, fill: Fill) -> str:
+        """Why the pod cannot be bound; nothing when it was, or when that is nobody's fault."""
+        pod, node = fill
         for attempt in range(TRIES):
             try:
                 await self.api.write(
                     "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding(pod, node)
                 )
             except ApiError as no:
-                if no.status in BUSY and no.status != 500:
+                if no.status in BUSY:
                     await asyncio.sleep(pause(attempt, no.retry_after))
                     continue
-                await self._refused(gang, fill, no)
-                return
+                return await self._refused(gang, fill, no)
             except Broken:
                 # It may have been taken in; a second bind of the same pod is answered by a conflict.
                 await asyncio.sleep(pause(attempt))
                 continue
             self._bound(gang, fill)
-            return
-        self.failed(gang, f"{pod.name} could not be bound: the API server does not answer")
+            return ""
+        return f"{pod.name} could not be bound: the API server does not answer"
 
     def _bound(self, gang: GangSeen, fill: Fill) -> None:
         self.metrics.add("tutti_kube_binds_total")
@@ -200,16 +221,15 @@ class Hands:
                 self.metrics.observe("tutti_kube_start_skew_seconds", (time.monotonic_ns() - gang.since) / 1e9)
             self.moved(gang)
 
-    async def _refused(self, gang: GangSeen, fill: Fill, no: ApiError) -> None:
+    async def _refused(self, gang: GangSeen, fill: Fill, no: ApiError) -> str:
         """A conflict may be our own earlier bind; a pod that is gone may be made again; else it cannot be helped."""
         self.metrics.add("tutti_kube_bind_failures_total", label=str(no.status))
         if no.status == 409 and await self._where(fill.pod) == fill.node:
             self._bound(gang, fill)
-            return
+            return ""
         gang.seats.pop(fill.pod.uid, None)
         self.moved(gang)
-        if no.status not in (404, 409):
-            self.failed(gang, f"{fill.pod.name} could not be bound: {no}")
+        return "" if no.status in (404, 409) else f"{fill.pod.name} could not be bound: {no}"
 
     async def _where(self, pod: Seen) -> str:
         """Where a pod with this uid is now."""
@@ -229,6 +249,8 @@ class Hands:
             if seat is None or seat.leaving:
                 continue
             seat.leaving = True
+            if seat.flying:
+                continue
             if pod is None or (not seat.bound and not pod.node):
                 # It never got there, so that there is nothing to take away.
                 del gang.seats[uid]
@@ -251,14 +273,14 @@ class Hands:
             if no.status in (404, 409):
                 return
             self.metrics.add("tutti_kube_evictions_blocked_total")
-            self._later(gang, pod, attempt, no.retry_after)
+            self._later(gang, pod, attempt)
         except Broken:
-            self._later(gang, pod, attempt, 0.0)
+            self._later(gang, pod, attempt)
 
-    def _later(self, gang: GangSeen, pod: Seen, attempt: int, asked: float) -> None:
+    def _later(self, gang: GangSeen, pod: Seen, attempt: int) -> None:
         loop = asyncio.get_running_loop()
         again = lambda: self.do(lambda: self._evict(gang, pod, attempt + 1))  # noqa: E731
-        loop.call_later(max(asked, min(0.5 * 2 ** min(attempt, 5), 10.0)), again)
+        loop.call_later(min(0.5 * 2 ** min(attempt, 5), 10.0), again)
 
 
 def binding(pod: Seen, node: str) -> dict[str, object]:

@@ -53,8 +53,8 @@ class Connection:
     async def open(cls, target: Target) -> "Connection":
         """Connect; raises Broken."""
         try:
-            opening = asyncio.open_connection(target.host, target.port, ssl=target.tls, limit=LIMIT)
-            return cls(*await asyncio.wait_for(opening, CONNECT_IN))
+            async with asyncio.timeout(CONNECT_IN):
+                return cls(*await asyncio.open_connection(target.host, target.port, ssl=target.tls, limit=LIMIT))
         except (OSError, TimeoutError, ssl.SSLError) as problem:
             raise Broken(f"cannot connect to {target.host}:{target.port}: {problem!r}", sent=False) from None
 
@@ -110,16 +110,25 @@ class Http:
         self._open: set[Connection] = set()
 
     async def request(
-        self, method: str, path: str, body: bytes = b"", kind: str = "application/json", within: float = ANSWER_IN
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        kind: str = "application/json",
+        fence: Callable[[], None] | None = None,
     ) -> Answer:
-        """Send one request and read the whole answer; raises Broken. A stale connection is replaced once."""
+        """Send one request and read the whole answer; raises Broken. A stale connection is replaced once.
+
+        `fence` is called at the last moment before the request is sent, and may raise.
+        """
         head = self._head(method, path, body, kind)
         async with self._free:
             for _ in range(2):
                 connection = self._idle.pop() if self._idle else await self._connect()
                 stale = connection.is_used
                 try:
-                    return await asyncio.wait_for(self._ask(connection, head, body), within)
+                    async with asyncio.timeout(ANSWER_IN):
+                        return await self._ask(connection, head, body, fence)
                 except (asyncio.IncompleteReadError, ConnectionError, OSError) as problem:
                     self._drop(connection)
                     if not (stale and isinstance(problem, asyncio.IncompleteReadError) and not problem.partial):
@@ -130,11 +139,13 @@ class Http:
                 except BaseException as problem:
                     self._drop(connection)
                     if isinstance(problem, TimeoutError):
-                        raise Broken(f"{method} {path}: no answer in {within:.0f} s", sent=True) from None
+                        raise Broken(f"{method} {path}: no answer in {ANSWER_IN:.0f} s", sent=True) from None
                     raise
             raise Broken(f"{method} {path}: connections are closed at once", sent=True)
 
-    async def _ask(self, connection: Connection, head: bytes, body: bytes) -> Answer:
+    async def _ask(self, connection: Connection, head: bytes, body: bytes, fence: Callable[[], None] | None) -> Answer:
+        if fence is not None:
+            fence()
         connection.send(head, body)
         answer, stays = await connection.answer()
         connection.is_used = True
@@ -152,7 +163,8 @@ class Http:
         connection = await self._connect()
         try:
             connection.send(self._head("GET", path, b"", ""), b"")
-            status, headers = await asyncio.wait_for(connection.head(), ANSWER_IN)
+            async with asyncio.timeout(ANSWER_IN):
+                status, headers = await connection.head()
             yield b"%d" % status
             if headers.get("transfer-encoding") != "chunked":
                 yield await connection.reader.readexactly(int(headers.get("content-length", "0")))

@@ -85,7 +85,8 @@ class Lease:
     async def _try(self) -> bool:
         asked = self.clock()
         try:
-            won = await asyncio.wait_for(self._write_ours(), self.margin)
+            async with asyncio.timeout(self.margin):
+                won = await self._write_ours()
         except (ApiError, Broken, TimeoutError):
             return False
         if won:

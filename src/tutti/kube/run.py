@@ -27,7 +27,11 @@ async def run(credentials: Credentials, config: Config, lease: bool = True, port
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(RuntimeError):
             loop.add_signal_handler(number, stop.set)
-    held = Lease(Api(credentials, 2), config.namespace, "tutti", scheduler.identity) if lease else None
+    held = (
+        Lease(Api(credentials, 2), config.namespace, config.scheduler_name, scheduler.identity, config.lease_seconds)
+        if lease
+        else None
+    )
     try:
         async with asyncio.TaskGroup() as group:
             if port is not None:

@@ -163,7 +163,8 @@ class Scheduler:
         wake = self.driver.wake_at
         delay = max((wake - moment()) / 1e6, 0.0) if wake < NEVER else None
         try:
-            await asyncio.wait_for(self._changed.wait(), delay)
+            async with asyncio.timeout(delay):
+                await self._changed.wait()
             await asyncio.sleep(SETTLE)
         except TimeoutError:
             pass

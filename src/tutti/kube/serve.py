@@ -29,7 +29,8 @@ class Pages:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+            async with asyncio.timeout(5):
+                head = await reader.readuntil(b"\r\n\r\n")
             method, path, *_ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
             status, body = self.page(method, path.partition("?")[0])
             kind = "text/plain; version=0.0.4; charset=utf-8"

@@ -47,7 +47,7 @@ class Terrain:
 
     def survey(self, nodes: Mapping[str, Mapping[str, str]]) -> bool:
         """Work out the levels anew from the labels of all nodes; whether they have changed."""
-        before = (self.levels, self.crossing, self.aliases)
+        before = (self.levels, self.crossing, self.aliases, self._hyper)
         self.aliases = {}
         self._read_things(nodes)
         places = {key: self._of_all(key, nodes) for key in (*self.asked, *self._hyper)}
@@ -59,7 +59,7 @@ class Terrain:
             outside = [used[level] for level in levels]
             (levels if all(_nests(used[key], outer) for outer in outside) else crossing).append(key)
         self.levels, self.crossing = tuple(levels), tuple(crossing)
-        return before != (self.levels, self.crossing, self.aliases)
+        return before != (self.levels, self.crossing, self.aliases, self._hyper)
 
     def _of_all(self, key: str, nodes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         if key in self._hyper:

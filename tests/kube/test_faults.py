@@ -1,0 +1,267 @@
+"""Whatever breaks, and whenever: afterwards every gang is whole or empty, and nothing is double-booked."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.kube.proxy import Proxy
+from tools.control_plane.stage import GPU, gang, many, node, pod
+from tutti.kube.config import Config
+
+WRITES = 5
+"""One placement and four binds."""
+
+
+@contextlib.asynccontextmanager
+async def process(play, proxy, *options):
+    """Our scheduler in a process of its own, behind the proxy."""
+    command = [sys.executable, "-m", "tutti", "kube", "run", "--port", "0", "--kubeconfig"]
+    file = play.rig.kubeconfig(server=proxy.url)
+    with (play.rig.folder / "tutti.log").open("ab") as log:
+        running = await asyncio.create_subprocess_exec(*command, str(file), *options, stdout=log, stderr=log)
+    try:
+        yield running
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            running.kill()
+        await running.wait()
+
+
+async def check(play, sizes):
+    """Whole or empty, and no node with more than it has."""
+    bound = await play.bound("")
+    used = Counter(bound.values())
+    assert all(count <= 1 for count in used.values()), bound
+    for name, size in sizes.items():
+        assert sum(pod.startswith(f"{name}-") for pod in bound) in (0, size), bound
+
+
+@pytest.mark.parametrize("last", range(1, WRITES + 1))
+def test_killed_after_every_write(play, last):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+        async with Proxy(play.rig) as proxy:
+            killed = asyncio.Event()
+            async with process(play, proxy, "--no-lease") as running:
+
+                def kill(request):
+                    if request.number == last:
+                        running.kill()
+                        killed.set()
+
+                async def hold(request):
+                    return (503, "Gone") if killed.is_set() or request.number > last else None
+
+                proxy.after, proxy.before = kill, hold
+                await asyncio.wait_for(killed.wait(), 30)
+        async with play.scheduler():
+            await play.until_bound("a-", "b-", count=4)
+            await check(play, {"a": 4, "b": 4})
+
+    play(scene)
+
+
+@pytest.mark.parametrize("refused", [2, 4])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_asked_again(play, refused, status):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        async with Proxy(play.rig) as proxy:
+
+            async def refuse(request):
+                return (status, "Busy") if request.number == refused else None
+
+            proxy.before = refuse
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)):
+                await play.stage.make(*gang("a", 4))
+                await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_a_bind_that_is_refused_for_good_undoes_the_gang(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        async with Proxy(play.rig) as proxy:
+
+            async def refuse(request):
+                return (422, "Invalid") if "a-2/binding" in request.path else None
+
+            proxy.before = refuse
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)) as scheduler:
+                await play.stage.make(*gang("a", 4, owner="job"))
+
+                async def undone():
+                    return scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0) and not await play.bound(
+                        "a-"
+                    )
+
+                await play.until(undone, "undone")
+
+    play(scene)
+
+
+def test_bare_pods_are_held_and_told(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        async with Proxy(play.rig) as proxy:
+
+            async def refuse(request):
+                return (422, "Invalid") if "a-2/binding" in request.path else None
+
+            proxy.before = refuse
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)):
+                await play.stage.make(*gang("a", 4))
+
+                async def told():
+                    events = await play.stage.items("/apis/events.k8s.io/v1/events")
+                    return any(event["reason"] == "HeldPartial" for event in events)
+
+                await play.until(told, "held")
+                assert len(await play.bound("a-")) == 3
+
+    play(scene)
+
+
+def test_watches_are_cut_while_a_gang_starts(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(8)))
+        async with Proxy(play.rig) as proxy:
+            proxy.after = lambda request: proxy.cut() if request.number % 2 else None
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)) as scheduler:
+                await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+                await play.until_bound("a-", "b-")
+                await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+                proxy.cut()
+
+                async def seen():
+                    return len(scheduler.mirror.pods) == 7
+
+                await play.until(seen, "the loss is seen")
+
+    play(scene)
+
+
+def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
+    settings = tmp_path / "config.toml"
+    settings.write_text("lease_seconds = 3\nnamespace = 'default'\n")
+
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(8)))
+        async with Proxy(play.rig) as first, Proxy(play.rig) as second:
+            paused = asyncio.Event()
+            async with process(play, first, "--config", str(settings)) as old:
+
+                def pause(request):
+                    if request.number == 3 and not paused.is_set():
+                        old.send_signal(signal.SIGSTOP)
+                        paused.set()
+
+                first.after = pause
+                await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+                await asyncio.wait_for(paused.wait(), 30)
+                async with process(play, second, "--config", str(settings)):
+                    await play.until_bound("a-", "b-")
+                    before = first.writes
+                    os.kill(old.pid, signal.SIGCONT)
+                    await asyncio.wait_for(old.wait(), 30)
+                    assert first.writes == before
+                    await check(play, {"a": 4, "b": 4})
+        await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/default/leases/tutti")
+
+    play(scene)
+
+
+def test_a_failed_admission_is_repaired(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(3)))
+        async with play.scheduler():
+            things = gang("a", 2)
+            things[2]["metadata"]["annotations"] = {"rig/fails": "OutOfcpu"}
+            await play.stage.make(*things)
+            await play.until_bound("a-")
+            await play.stage.make_one(pod("a-9", "a"))
+            await play.until_bound("a-9")
+            nodes = await play.bound("a-0", "a-9")
+            assert len(set(nodes.values())) == 2
+
+    play(scene)
+
+
+def test_members_that_never_run_are_taken_off(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler(Config(up_within=1)) as scheduler:
+            things = gang("a", 2, owner="job")
+            things[2]["metadata"]["annotations"] = {"rig/never": ""}
+            await play.stage.make(*things)
+            await play.until_gone("a-")
+            assert scheduler.metrics.values["tutti_kube_undone_total", ""] == 1
+
+    play(scene)
+
+
+def test_a_disruption_budget_is_waited_for(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "low", "namespace": "default"},
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}},
+        }
+        await play.stage.make_one(budget)
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("low", 2, labels={"app": "low"}))
+            await play.until_bound("low-")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+
+            async def blocked():
+                return scheduler.metrics.values.get(("tutti_kube_evictions_blocked_total", ""), 0) > 0
+
+            await play.until(blocked, "blocked")
+            assert len(await play.bound("low-")) == 2
+            await play.stage.remove("/apis/policy/v1/namespaces/default/poddisruptionbudgets/low")
+            await play.until_bound("high-")
+
+    play(scene)
+
+
+def test_nobody_steals_what_was_freed(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            things = gang("low", 2)
+            for thing in things[1:]:
+                thing["metadata"]["annotations"] = {"rig/grace": "1"}
+                thing["spec"]["terminationGracePeriodSeconds"] = 5
+            await play.stage.make(*things)
+            await play.until_bound("low-")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+            await play.stage.make(*many([gang(f"thief{i}", 1) for i in range(4)]))
+            await play.until_bound("high-")
+            assert not await play.bound("thief")
+
+    play(scene)
+
+
+def test_a_device_is_never_booked_twice(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}", gpus=4) for i in range(3)))
+        async with play.scheduler():
+            await play.stage.make(*many([gang(f"g{i}", 2, gpus=3) for i in range(5)]))
+            await play.until_bound("g", count=2)
+            await asyncio.sleep(0.3)
+            used = Counter()
+            for found in (await play.stage.pods()).values():
+                where = found["spec"].get("nodeName")
+                used[where] += int(found["spec"]["containers"][0]["resources"]["requests"][GPU]) if where else 0
+            assert max(used.values()) <= 4
+
+    play(scene)
