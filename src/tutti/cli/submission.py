@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 from tutti.api.client import Client
 from tutti.api.context import context
 from tutti.jobs.file import has_directives, read_job_file
 from tutti.jobs.job import Job
-from tutti.jobs.options import job_from
+from tutti.jobs.options import data_from, job_from
+from tutti.jobs.recognise import must_be_read
 
 JOB_FILES = (".toml", ".yaml", ".yml")
 MOST_SCRIPT = 1 << 20
@@ -19,19 +21,35 @@ def submission(options: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any
     """One job with the place it is submitted from."""
     job = written(options, words)
     said = msgspec.to_builtins(job)
-    return {"job": said, "context": context(said)}
+    captured = context(said)
+    if job.framework == "slurm":
+        from tutti.api.home import home  # noqa: PLC0415 - only for scripts of that kind
+        from tutti.cli.sbatch import with_srun  # noqa: PLC0415
+
+        captured = with_srun(home().path, captured)
+    return {"job": said, "context": captured}
 
 
 def written(options: dict[str, Any], words: tuple[str, ...]) -> Job:
     """The job that a command line describes."""
     first = words[0] if words else ""
-    if first.endswith(JOB_FILES) and len(words) == 1:
-        return job_from(options, (), read_job_file(first))
+    if must_be_read(words) or (first.endswith(JOB_FILES) and len(words) == 1):
+        return brought(options, words)
     if first and _is_script(Path(first)):
         base = read_job_file(first)
         absolute = str(Path(first).absolute())
         return job_from(options, (absolute, *words[1:]), msgspec.structs.replace(base, command=(absolute,)))
     return job_from(options, words)
+
+
+def brought(options: dict[str, Any], words: tuple[str, ...]) -> Job:
+    """A job that somebody had before: what was understood of it is said on standard error."""
+    from tutti.jobs.bring import bring  # noqa: PLC0415 - a plain command does not pay for it
+
+    found = bring(words, data_from(options))
+    for line in found.lines:
+        click.echo(f"tutti: {line}", err=True)
+    return found.job
 
 
 def _is_script(path: Path) -> bool:

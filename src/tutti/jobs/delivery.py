@@ -30,7 +30,8 @@ def variables(place: Place, framework: str = "", manager: str = "") -> dict[str,
     if manager in MANAGERS:
         # A script for one batch system must not look as if it ran under another as well.
         found = {name: value for name, value in found.items() if not name.startswith("SLURM_") or manager == "slurm"}
-        found |= MANAGERS[manager](place)
+        # mpirun believes these variables and would look for the batch system's own way to start ranks.
+        found |= mpi(place) | MANAGERS[manager](place)
     return found
 
 

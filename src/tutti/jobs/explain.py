@@ -92,7 +92,7 @@ def lines(understood: Understood) -> Iterator[str]:
     gang = understood.gang
     yield f"{understood.what or 'a job'} -> gang {gang.name!r}" + _by(understood)
     yield ""
-    rows = [("role", "members", "each asks for", "coupling"), *map(_row, gang.roles)]
+    rows = [("role", "members", "each asks for", "coupling"), *map(role_row, gang.roles)]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -115,7 +115,8 @@ def _by(understood: Understood) -> str:
     return f" ({', '.join(named)})" if named else ""
 
 
-def _row(role: Role) -> tuple[str, str, str, str]:
+def role_row(role: Role) -> tuple[str, str, str, str]:
+    """Name, members, what each asks for, and coupling, as texts."""
     low, want, high = bounds(role)
     members = str(low) if low == high else f"{low} to {high}" + (f", wants {want}" if want != high else "")
     found = ask(role)

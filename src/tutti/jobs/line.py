@@ -287,7 +287,7 @@ def read_script(found: Sequence[Command], draft: Draft, depth: int = 0) -> None:
         read(chosen.words, draft, depth)
     except Misread as wrong:
         draft.problem(wrong.what, "", wrong.hint)
-    others = [command for command in launchers if command is not chosen]
+    others = [c for c in launchers if c is not chosen and PurePath(unwrapped(c.words, None)[0].text).name != "srun"]
     if others:
         lines = ", ".join(str(command.line) for command in others[:8])
         draft.warn(f"line {chosen.line} was taken for the job; line {lines} starts something too")

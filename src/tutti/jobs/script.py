@@ -27,15 +27,17 @@ READERS: Mapping[str, Callable[[Sequence[Word], Draft], object]] = {
 }
 
 
-def read(text: str, source: str, draft: Draft) -> None:
-    """What a script asks for, and what it runs."""
+def read(text: str, source: str, draft: Draft, extra: Sequence[Word] = ()) -> None:
+    """What a script asks for, and what it runs. Options in `extra` come after its directives, and so win over them."""
     draft.file = draft.origin = source
     _ours(text, source, draft)
     found = managers(text)
     if len(found) > 1:
         draft.ask(f"{source} has directives for {' and '.join(found)}; the first is taken, say if that is wrong")
+    if extra and found[:1] != ["slurm"]:
+        found = ["slurm"]
     if found:
-        _header(text, found[0], draft)
+        _header(text, found[0], draft, extra)
     draft.line = 0
     draft.say("command", _command(text, source), f"{source}")
     _body(text, draft)
@@ -50,7 +52,7 @@ def _ours(text: str, source: str, draft: Draft) -> None:
         draft.say(field, value, f"{source}:{lines[field]}")
 
 
-def _header(text: str, manager: str, draft: Draft) -> None:
+def _header(text: str, manager: str, draft: Draft, extra: Sequence[Word] = ()) -> None:
     draft.manager = manager
     draft.what = SAYS[manager]
     found: Header = header(text, manager)
@@ -61,8 +63,8 @@ def _header(text: str, manager: str, draft: Draft) -> None:
     if manager == "slurm":
         _by_line(found.directives, draft)
     draft.line = found.directives[0].line if found.directives else 0
-    words = tuple(word for directive in found.directives for word in directive.words)
-    with _Places(draft, found.directives):
+    words = tuple(word for directive in found.directives for word in directive.words) + tuple(extra)
+    with _Places(draft, found.directives, extra):
         READERS[manager](words, draft)
 
 
@@ -81,9 +83,11 @@ def _by_line(found: tuple[Directive, ...], draft: Draft) -> None:
 class _Places:
     """While directives are read together, each option is said to stand on its own line."""
 
-    def __init__(self, draft: Draft, found: tuple[Directive, ...]) -> None:
+    def __init__(self, draft: Draft, found: tuple[Directive, ...], extra: Sequence[Word]) -> None:
         self.draft = draft
-        self.lines = {word.text.partition("=")[0]: d.line for d in reversed(found) for word in d.words}
+        self.extra = {word.text.partition("=")[0] for word in extra}
+        said = ((word.text.partition("=")[0], d.line) for d in reversed(found) for word in d.words)
+        self.lines = {option: number for option, number in said if option not in self.extra}
         self.original = draft.place
 
     def __enter__(self) -> None:
@@ -97,7 +101,10 @@ class _Places:
 
     def _place(self, what: str) -> str:
         line = self._line(what)
-        return f"{what} at {self.draft.file}:{line}" if line else f"{what} in {self.draft.file}"
+        return f"{what} at {self.draft.file}:{line}" if line else f"{what} {self._elsewhere(what)}"
+
+    def _elsewhere(self, what: str) -> str:
+        return "on the command line" if what.split(" ", 1)[0] in self.extra else f"in {self.draft.file}"
 
     def _line(self, what: str) -> int:
         """The line of the option that a text begins with."""

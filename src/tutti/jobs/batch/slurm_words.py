@@ -1,0 +1,184 @@
+"""What squeue, scancel and sinfo say and take: states, reasons, columns and options. Pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tutti.jobs.flags import Spec, spec
+
+Row = Mapping[str, Any]
+STATES = {
+    "waiting": ("PD", "PENDING"),
+    "held": ("PD", "PENDING"),
+    "starting": ("CF", "CONFIGURING"),
+    "running": ("R", "RUNNING"),
+    "degraded": ("R", "RUNNING"),
+    "repairing": ("R", "RUNNING"),
+    "parked": ("S", "SUSPENDED"),
+    "draining": ("CG", "COMPLETING"),
+    "finished": ("CD", "COMPLETED"),
+    "failed": ("F", "FAILED"),
+    "cancelled": ("CA", "CANCELLED"),
+    "lost": ("NF", "NODE_FAIL"),
+}
+"""Our states in Slurm's letters and words."""
+REASONS = {
+    "NoCapacity": "Resources",
+    "UsedByOthers": "Resources",
+    "NoDomain": "Resources",
+    "WaitingForEviction": "Resources",
+    "BehindOthers": "Priority",
+    "ReservedAhead": "Priority",
+    "DependencyWait": "Dependency",
+    "Held": "JobHeldUser",
+    "QuotaReached": "QOSGrpGRES",
+    "QueueClosed": "PartitionDown",
+    "BackingOff": "BeginTime",
+}
+"""Our reasons in Slurm's words, where it has one; others stay as they are."""
+SQUEUE = spec(
+    "squeue",
+    "user users jobs job partition states state name format sort",
+    "noheader long me all start json array help",
+    u="user",
+    j="jobs",
+    p="partition",
+    t="states",
+    n="name",
+    o="format",
+    S="sort",
+    h="noheader",
+    l="long",
+    a="all",
+    r="array",
+)._replace(strict=True)
+SCANCEL = spec(
+    "scancel",
+    "user name state partition signal jobname",
+    "me quiet verbose full batch ctld hurry",
+    u="user",
+    n="name",
+    t="state",
+    p="partition",
+    s="signal",
+    Q="quiet",
+    v="verbose",
+    f="full",
+    b="batch",
+)._replace(strict=True)
+SINFO = spec(
+    "sinfo",
+    "partition format states nodes",
+    "noheader long Node summarize all json",
+    p="partition",
+    o="format",
+    t="states",
+    n="nodes",
+    h="noheader",
+    l="long",
+    N="Node",
+    s="summarize",
+    a="all",
+)._replace(strict=True)
+ASKED = re.compile(r"%([.]?)([0-9]{0,4})([a-zA-Z])")
+QUEUE_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.11M %.6D %R"
+LONG_FORMAT = "%.8i %.9P %.16j %.8u %.8T %.11M %.11l %.6D %R"
+START_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.19S %.6D %R"
+INFO_FORMAT = "%9P %5a %.10l %.6D %6t %N"
+
+
+def state(row: Row) -> tuple[str, str]:
+    """Letters and word."""
+    return STATES.get(str(row["state"]), ("??", str(row["state"]).upper()))
+
+
+def where(row: Row) -> str:
+    """Where it runs, or in brackets why it does not."""
+    if state(row)[0] == "PD":
+        reason = "Held" if row["state"] == "held" else str(row.get("reason") or "None")
+        return f"({REASONS.get(reason, reason)})"
+    return str(row.get("placed") or "")
+
+
+def clock(seconds: float) -> str:
+    """A time as Slurm writes it: [days-]hours:minutes:seconds, without the hours where there are none."""
+    total = int(seconds)
+    days, rest = divmod(total, 86_400)
+    hours, minutes, left = rest // 3600, rest // 60 % 60, rest % 60
+    short = f"{hours:02d}:{minutes:02d}:{left:02d}" if days else f"{hours}:{minutes:02d}:{left:02d}"
+    return f"{days}-{short}" if days else short if hours else f"{minutes}:{left:02d}"
+
+
+def limit(row: Row) -> str:
+    """The time limit."""
+    return clock(row["limit_s"]) if row.get("limit_s") else "UNLIMITED"
+
+
+JOB_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "i": ("JOBID", lambda row: str(row["id"])),
+    "A": ("JOBID", lambda row: str(row["id"])),
+    "F": ("ARRAY_JOB_ID", lambda row: str(row["id"])),
+    "P": ("PARTITION", lambda row: str(row["queue"])),
+    "j": ("NAME", lambda row: str(row["name"])),
+    "u": ("USER", lambda row: str(row["user"])),
+    "t": ("ST", lambda row: state(row)[0]),
+    "T": ("STATE", lambda row: state(row)[1]),
+    "M": ("TIME", lambda row: clock(row.get("ran_s", 0))),
+    "l": ("TIME_LIMIT", limit),
+    "L": (
+        "TIME_LEFT",
+        lambda row: clock(max(row["limit_s"] - row.get("ran_s", 0), 0)) if row.get("limit_s") else "UNLIMITED",
+    ),
+    "D": ("NODES", lambda row: str(row["members"])),
+    "C": ("CPUS", lambda row: str(row["devices"])),
+    "R": ("NODELIST(REASON)", where),
+    "N": ("NODELIST", lambda row: "" if state(row)[0] == "PD" else str(row.get("placed") or "")),
+    "r": ("REASON", lambda row: where(row).strip("()") if state(row)[0] == "PD" else "None"),
+    "S": ("START_TIME", lambda row: str(row.get("eta") or "N/A")),
+    "p": ("PRIORITY", lambda row: str(row.get("priority", 0))),
+    "Q": ("PRIORITY", lambda row: str(row.get("priority", 0))),
+    "o": ("COMMAND", lambda row: str(row.get("command", ""))),
+    "b": ("TRES_PER_NODE", lambda row: f"gres/gpu:{row['devices']}"),
+}
+NODE_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "P": ("PARTITION", lambda row: str(row["partition"])),
+    "R": ("PARTITION", lambda row: str(row["partition"])),
+    "a": ("AVAIL", lambda row: str(row["avail"])),
+    "l": ("TIMELIMIT", lambda _: "infinite"),
+    "D": ("NODES", lambda row: str(len(row["nodes"]))),
+    "t": ("STATE", lambda row: str(row["state"])),
+    "T": ("STATE", lambda row: str(row["state"])),
+    "N": ("NODELIST", lambda row: ",".join(row["nodes"])),
+    "c": ("CPUS", lambda row: str(row["cpus"])),
+    "m": ("MEMORY", lambda row: str(row["memory_mb"])),
+    "G": ("GRES", lambda row: f"gpu:{row['devices']}"),
+}
+
+
+def table(
+    rows: Sequence[Row], columns: Mapping[str, tuple[str, Callable[[Row], str]]], text: str, header: bool
+) -> list[str]:
+    """Rows by a format such as '%.8i %j'. Raises KeyError with the letter that is not known."""
+    lines = [_line(text, lambda letter: columns[letter][0])] if header else []
+    return lines + [_line(text, lambda letter, row=row: columns[letter][1](row)) for row in rows]  # type: ignore[misc]  # the default binds the row
+
+
+def _line(text: str, value: Callable[[str], str]) -> str:
+    def put(found: re.Match[str]) -> str:
+        said, width = value(found[3]), int(found[2] or 0)
+        cut = said[:width] if width else said
+        return cut.rjust(width) if found[1] else cut.ljust(width)
+
+    return ASKED.sub(put, text).rstrip()
+
+
+def of_states(text: str) -> set[str]:
+    """Letters of the states that a list of letters or words names. Raises KeyError with the word that is none."""
+    words = {word: letters for letters, word in STATES.values()} | {letters: letters for letters, _ in STATES.values()}
+    every = {letters for letters, _ in STATES.values()}
+    return every if text.lower() == "all" else {words[part.strip().upper()] for part in text.split(",") if part.strip()}
+
+
+def takes(table_of: Spec) -> str:
+    """The options that are known, for a message."""
+    return ", ".join(f"--{name}" for name in table_of.takes if len(name) > 1)

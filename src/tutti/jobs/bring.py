@@ -1,0 +1,147 @@
+"""A job somebody has, made ready for this machine: what was understood, as a job that the local runtime can run."""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tutti.engine.model import Data
+from tutti.errors import Misused, Refused
+
+from .amounts import cpu, memory, workers
+from .explain import role_row
+from .finish import bounds
+from .job import Job
+from .recognise import is_batch_script
+from .understand import understand
+from .understood import Understood
+
+READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG")
+ON_ONE_HOST = {"mpi", "horovod", "spark"}
+"""Launchers that reach other hosts by themselves: on one machine they are started once, with everything."""
+
+
+NODEFILE = (
+    "PBS_NODEFILE=$(mktemp) || exit 1; export PBS_NODEFILE; n=0; "
+    'while [ "$n" -lt "$0" ]; do uname -n; n=$((n + 1)); done > "$PBS_NODEFILE"; '
+    '"$@"; code=$?; rm -f "$PBS_NODEFILE"; exit $code'
+)
+"""PBS lists the hosts of a job in a file, a line for each slot."""
+
+
+class Brought(Data, frozen=True):
+    """The job, and in a few lines what was understood of what was given."""
+
+    job: Job
+    lines: tuple[str, ...] = ()
+
+
+def bring(words: Sequence[str], options: Mapping[str, Any], folder: Path | None = None) -> Brought:
+    """What a launch line, a batch script or a manifest means here. Raises Misused with what only its author can say."""
+    env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
+    first, rest = _script(words)
+    found = understand(first, options, folder, env)
+    job = ready(found, rest)
+    return Brought(job, summary(found))
+
+
+def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
+    """The job of what was understood, as it runs on one machine."""
+    if found.asks:
+        raise Misused("\n  ".join(["something has to be said first", *found.asks]))
+    job = found.job
+    if found.what != "a job file" and not job.command and not any(part.command for part in job.roles.values()):
+        hint = "tutti explain-job shows what was understood; tutti kube runs it on a cluster"
+        raise Refused(f"{found.what} needs containers, which one machine does not start", hint=hint)
+    if arguments and not isinstance(job.command, str):
+        job = replace(job, command=(*job.command, *arguments))
+    job = _unsaid(job)
+    if found.manager:
+        return _batch(found, job)
+    if found.launcher in ON_ONE_HOST and not job.roles:
+        return _whole(job)
+    return job
+
+
+def summary(found: Understood) -> tuple[str, ...]:
+    """What was understood, in a line or two."""
+    if found.what == "a job file" and not found.launcher and not found.ignored and not found.warnings:
+        return ()
+    rows = [role_row(role) for role in found.gang.roles]
+    members = ", ".join(f"{size} x {ask}" if size != "1" else ask for _, size, ask, _ in rows)
+    if found.job.array != "":
+        members = f"{bounds(found.gang.roles[0])[2]} tasks of {rows[0][2]}"
+    said = {
+        source
+        for field in ("workers", "gpus", "roles")
+        if "default" not in (source := found.sources.get(field, "default"))
+    }
+    source = f" ({'; '.join(sorted(said))})" if said else ""
+    lines = [f"{found.what}: {members}, {found.elastic_class}{source}"]
+    lines += [f"ignored {entry.text}: {entry.why}" for entry in found.ignored]
+    return (*lines, *(f"note: {warning}" for warning in found.warnings))
+
+
+def _unsaid(job: Job) -> Job:
+    """A line that sets TF_CONFIG for itself would hide the one that is delivered."""
+    if isinstance(job.command, str) or not any(word.startswith("TF_CONFIG=") for word in job.command):
+        return job
+    words = tuple(word for word in job.command if not word.startswith("TF_CONFIG="))
+    return replace(job, command=words if "=" not in words[0] else ("/usr/bin/env", *words))
+
+
+def _script(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A script that is read is one word; its arguments come after."""
+    if len(words) > 1 and is_batch_script(words[0]):
+        return (words[0],), tuple(words[1:])
+    return tuple(words), ()
+
+
+def _whole(job: Job) -> Job:
+    """All members as one, with what all of them ask for."""
+    members = workers(job.workers)[0]
+    if members == 1:
+        return job
+    return replace(
+        job,
+        workers=1,
+        want=0,
+        gpus=members * (1 if job.gpus is None else job.gpus),
+        cpus=None if job.cpus is None else f"{members * cpu(job.cpus)}m",
+        mem=None if job.mem is None else members * memory(job.mem),
+        size_rule="",
+        group="",
+        per_node=0,
+        resize=None,
+    )
+
+
+def _batch(found: Understood, job: Job) -> Job:
+    """A batch script is run once, as batch systems do; it starts its tasks itself."""
+    nodes = bounds(found.gang.roles[0])[0] if job.array == "" and not job.roles else 1
+    tasks = found.ranks_per_member
+    job = replace(_whole(replace(job, roles={})), framework=found.manager)
+    if found.manager == "pbs":
+        slots = max(nodes * tasks, 1)
+        return replace(job, command=("/bin/sh", "-c", NODEFILE, str(slots), *_words(job)))
+    if found.manager != "slurm":
+        return job
+    cores = found.gang.roles[0].shapes[0].ask.get("cpu", 1000) // 1000
+    told = {
+        "SLURM_NNODES": nodes,
+        "SLURM_JOB_NUM_NODES": nodes,
+        "SLURM_NTASKS": nodes * tasks,
+        "SLURM_NPROCS": nodes * tasks,
+        "SLURM_NTASKS_PER_NODE": tasks,
+        "SLURM_TASKS_PER_NODE": f"{tasks}(x{nodes})" if nodes > 1 else tasks,
+        "SLURM_CPUS_PER_TASK": max(cores // tasks, 1),
+    }
+    words = [f"{name}={value}" for name, value in told.items()]
+    return replace(job, command=("/usr/bin/env", *words, *_words(job)))
+
+
+def _words(job: Job) -> tuple[str, ...]:
+    return tuple(shlex.split(job.command)) if isinstance(job.command, str) else job.command

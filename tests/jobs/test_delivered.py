@@ -1,0 +1,171 @@
+"""Jobs as people have them, run for real on one box: each rank finds its number, the count and the address."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jobs import programs
+from tests.local.stage import box
+from tutti.api.client import JobHandle
+from tutti.cli.submission import submission
+
+DEVICES = 16
+
+
+@pytest.fixture(scope="module")
+def lab():
+    """One daemon for all of them."""
+    with box(str(DEVICES)) as made:
+        yield made
+
+
+class Lab:
+    """A folder with programs in it, and a way to hand jobs over from there."""
+
+    def __init__(self, box, folder, monkeypatch):
+        self.box, self.folder = box, folder
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("TUTTI_HOME", str(box.path))
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+    def write(self, name, text, mode=0o644):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(mode)
+
+    def run(self, *words, **options):
+        """The job's output, rank by rank."""
+        row = self.box.client.post("/v1/jobs", {"jobs": [submission(options, words)]})["jobs"][0]
+        code = JobHandle(self.box.client, row["name"]).wait()
+        ranks = len(self.box.client.get(f"/v1/jobs/{row['name']}")["ranks"])
+        logs = [self.box.log(row["name"], rank) for rank in range(ranks)]
+        assert code == 0, logs
+        return logs
+
+    def tasks(self, script):
+        """What the tasks of an array wrote, in order."""
+        row = self.box.client.post("/v1/jobs", {"jobs": [submission({}, (script,))]})["jobs"][0]
+        assert JobHandle(self.box.client, row["name"]).wait() == 0
+        folder = Path(self.box.client.get(f"/v1/jobs/{row['name']}")["log_folder"])
+        return sorted(path.read_text().strip() for path in folder.iterdir())
+
+
+@pytest.fixture
+def at(lab, tmp_path, monkeypatch):
+    return Lab(lab, tmp_path, monkeypatch)
+
+
+def has(program):
+    return pytest.mark.skipif(shutil.which(program) is None, reason=f"needs {program}")
+
+
+def lines(logs):
+    return sorted(line for log in logs for line in log.splitlines())
+
+
+def test_torchrun_on_two_members(at):
+    pytest.importorskip("torch")
+    at.write("train.py", programs.TORCH)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"]
+    found = lines(at.run(*torchrun, "train.py", env=("OMP_NUM_THREADS=1",), gpus=1))
+    assert [line.split()[:2] for line in found if line[:1].isdigit()] == [["0", "2"], ["1", "2"]]
+
+
+@has("mpirun.openmpi")
+def test_open_mpi(at):
+    say = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE"
+    logs = at.run("mpirun.openmpi", "--allow-run-as-root", "-np", "4", "sh", "-c", say)
+    assert lines(logs) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+
+
+@has("mpirun.mpich")
+def test_mpich(at):
+    logs = at.run("mpirun.mpich", "-n", "4", "sh", "-c", "echo $PMI_RANK of $PMI_SIZE")
+    assert lines(logs) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+
+
+@has("mpirun.openmpi")
+def test_open_mpi_inside_a_slurm_script(at):
+    say = "sh -c 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
+    at.write("mpi.sbatch", f"#!/bin/bash\n#SBATCH -n 4\nmpirun.openmpi --allow-run-as-root -np $SLURM_NTASKS {say}\n")
+    assert lines(at.run("mpi.sbatch")) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
+
+
+def test_tf_config_names_every_role(at):
+    at.write("tf.py", programs.TF_CONFIG)
+    config = '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}, "task": {}}'
+    found = lines(at.run("env", f"TF_CONFIG={config}", sys.executable, "tf.py"))
+    assert [line.split(" {")[0] for line in found] == ["chief 0", "ps 0", "worker 0", "worker 1"]
+    assert all('{"chief": 1, "ps": 1, "worker": 2}' in line for line in found)
+    assert len({line.split()[-1] for line in found}) == 4
+
+
+def test_jax_is_told_count_number_and_coordinator(at):
+    at.write("train.py", f"import importlib.util\n\nif 0:\n    import jax\n{programs.JAX}")
+    found = lines(at.run(sys.executable, "train.py", workers="3"))
+    assert [line.split()[:2] for line in found] == [["0", "3"], ["1", "3"], ["2", "3"]]
+    assert len({line.split()[2] for line in found}) == 1
+
+
+def test_a_launcher_with_a_hostfile_runs_once_on_each_host(at):
+    at.write("deepspeed", programs.DEEPSPEED.format(python=sys.executable), 0o755)
+    at.write("hostfile", "a slots=2\nb slots=2\n")
+    at.write("train.py", programs.RANK)
+    found = lines(at.run("./deepspeed", "--no_ssh", "--hostfile", "hostfile", "train.py"))
+    assert [line.split()[:3] for line in found] == [["0", "4", "0"], ["1", "4", "1"], ["2", "4", "0"], ["3", "4", "1"]]
+    assert all(len(line.split()[3].split(",")) == 2 for line in found)
+
+
+def test_a_head_and_loose_workers_find_each_other(at):
+    at.write("head.py", programs.HEAD)
+    at.write("worker.py", programs.WORKER)
+    at.write(
+        "cluster.toml",
+        f'framework = "dask"\n[roles.scheduler]\ngpus = 0\ncpus = 1\ncommand = ["{sys.executable}", "head.py"]\n'
+        f'[roles.worker]\nworkers = 3\ncoupling = "loose"\ncommand = ["{sys.executable}", "worker.py"]\n',
+    )
+    assert "worker-0 worker-1 worker-2" in lines(at.run("cluster.toml"))
+
+
+def test_a_slurm_script_with_steps(at):
+    at.write(
+        "job.sbatch",
+        "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 --gpus-per-node=2\n"
+        "echo $SLURM_NNODES nodes, $SLURM_NTASKS tasks, $SLURM_SUBMIT_DIR\n"
+        "srun sh -c 'echo $SLURM_PROCID on $SLURM_NODEID sees $CUDA_VISIBLE_DEVICES'\n",
+    )
+    found = lines(at.run("job.sbatch"))
+    assert f"2 nodes, 4 tasks, {at.folder}" in found
+    tasks = sorted(line for line in found if " on " in line)
+    assert [line.split(" sees ")[0] for line in tasks] == ["0 on 0", "1 on 0", "2 on 1", "3 on 1"]
+    assert len({line.split(" sees ")[1] for line in tasks}) == 2
+
+
+def test_a_slurm_array(at):
+    at.write(
+        "array.sbatch", "#!/bin/bash\n#SBATCH -a 2-6:2 -G 1\necho $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT\n"
+    )
+    assert at.tasks("array.sbatch") == ["2 of 3", "4 of 3", "6 of 3"]
+
+
+def test_a_pbs_script(at):
+    at.write(
+        "job.pbs",
+        "#!/bin/bash\n#PBS -N probe\n#PBS -l select=2:ncpus=2:ngpus=1:mpiprocs=2\n#PBS -l walltime=00:05:00\n"
+        "cd $PBS_O_WORKDIR\n"
+        "echo $PBS_JOBNAME $PBS_ENVIRONMENT $(wc -l < $PBS_NODEFILE) ${SLURM_JOB_ID:-alone} $PWD\n",
+    )
+    assert lines(at.run("job.pbs")) == [f"probe PBS_BATCH 4 alone {at.folder}"]
+
+
+def test_an_lsf_script(at):
+    at.write(
+        "job.bsub", '#!/bin/bash\n#BSUB -J "probe[5-6]"\n#BSUB -W 5\n#BSUB -n 1\necho $LSB_JOBNAME $LSB_JOBINDEX\n'
+    )
+    assert at.tasks("job.bsub") == ["probe[5] 5", "probe[6] 6"]
+
+
+def test_threads_follow_the_cores(at):
+    assert lines(at.run("sh", "-c", "echo $OMP_NUM_THREADS", cpus="3")) == ["3"]
