@@ -15,12 +15,15 @@ MOST_HEAD = 64 << 10
 MOST_BODY = 64 << 20
 STATUS = {
     200: "OK",
+    304: "Not Modified",
     400: "Bad Request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     409: "Conflict",
     413: "Content Too Large",
+    421: "Misdirected Request",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -92,11 +95,15 @@ def refused(problem: Exception) -> Response:
 
 
 async def serve_connection(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handle, who: Callable[[Request], None]
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    handle: Handle,
+    who: Callable[[Request], None],
+    most_body: int = MOST_BODY,
 ) -> None:
     """Answer requests on one connection until it closes. `who` puts the caller's identity into each request."""
     try:
-        while (request := await read_request(reader)) is not None:
+        while (request := await read_request(reader, most_body)) is not None:
             who(request)
             response = await handle(request)
             goes_on = response.stream is None and request.headers.get("connection", "").lower() != "close"
@@ -119,7 +126,7 @@ class Bad(Exception):
         self.status = status
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader, most_body: int = MOST_BODY) -> Request | None:
     """The next request; None when the other side is done."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -129,7 +136,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
         return None
     except asyncio.LimitOverrunError:
         raise Bad("the head of the request is too long", 413) from None
-    return await _with_body(_head(head), reader)
+    return await _with_body(_head(head), reader, most_body)
 
 
 def _head(head: bytes) -> Request:
@@ -146,12 +153,12 @@ def _head(head: bytes) -> Request:
     return Request(method=words[0], path=path, query=dict(parse_qsl(query)), headers=headers)
 
 
-async def _with_body(request: Request, reader: asyncio.StreamReader) -> Request:
+async def _with_body(request: Request, reader: asyncio.StreamReader, most_body: int) -> Request:
     length = request.headers.get("content-length", "0")
     if "transfer-encoding" in request.headers or not length.isdigit():
         raise Bad("send the body with a Content-Length")
-    if int(length) > MOST_BODY:
-        raise Bad(f"the body is larger than {MOST_BODY >> 20} MiB", 413)
+    if int(length) > most_body:
+        raise Bad(f"the body is larger than {most_body >> 20} MiB", 413)
     if int(length):
         request.body = await reader.readexactly(int(length))
     return request

@@ -19,7 +19,7 @@ class Service(Protocol):
     """What a driver of some world can be asked. `by` is who asks."""
 
     async def status(self) -> t.Status: ...
-    async def jobs(self, which: str, user: str, queue: str, offset: int, limit: int) -> t.Jobs: ...
+    async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs: ...
     async def submit(self, asked: t.Submit, by: Request) -> t.Submitted: ...
     async def job(self, name: str) -> t.JobPage: ...
     async def why(self, name: str, effort: int) -> t.Why: ...
@@ -74,7 +74,8 @@ def _jobs(service: Service, request: Request) -> Awaitable[t.Jobs]:
     query = request.query
     limit = max(1, min(request.number("limit", PAGE), 100_000))
     offset = max(request.number("offset", 0), 0)
-    return service.jobs(query.get("which", "active"), query.get("user", ""), query.get("queue", ""), offset, limit)
+    who = t.Which(user=query.get("user", ""), queue=query.get("queue", ""), match=query.get("match", ""))
+    return service.jobs(query.get("which", "active"), who, offset, limit)
 
 
 def _plan(service: Service, request: Request) -> Awaitable[t.PlanAnswer]:
@@ -113,7 +114,12 @@ async def _news(service: Service, request: Request) -> Response:
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/status", "The daemon itself.", lambda s, _: s.status()),
-    Route("GET", "/v1/jobs", "Jobs: `which` (active, all, ended), `user`, `queue`, `offset`, `limit`.", _jobs),
+    Route(
+        "GET",
+        "/v1/jobs",
+        "Jobs: `which` (active, all, ended), `user`, `queue`, `match` (part of a name), `offset`, `limit`.",
+        _jobs,
+    ),
     Route("POST", "/v1/jobs", "Submit jobs.", lambda s, r: s.submit(read(t.Submit, r), r)),
     Route("GET", "/v1/jobs/{name}", "Everything about one job.", lambda s, r: s.job(r.names["name"])),
     Route(

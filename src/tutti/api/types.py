@@ -68,6 +68,15 @@ class Ask(Wire, frozen=True, kw_only=True):
     ranks: list[int] | None = None
 
 
+class Which(Wire, frozen=True, kw_only=True):
+    """GET /v1/jobs: whose jobs; what is empty does not matter."""
+
+    user: str = ""
+    queue: str = ""
+    match: str = ""
+    """Part of a name, in large or small letters."""
+
+
 class WhatIf(Wire, frozen=True, kw_only=True):
     """POST /v1/what-if: the options of `tutti what-if`."""
 

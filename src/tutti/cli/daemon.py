@@ -1,4 +1,4 @@
-"""`tutti stop`, `serve`, `backup`, `config`, `audit`: the daemon itself."""
+"""`tutti stop`, `backup`, `config`, `audit`: the daemon itself."""
 
 import time
 from pathlib import Path
@@ -31,19 +31,6 @@ def stop() -> None:
         if time.monotonic() > limit:
             raise TuttiError("the daemon has not ended", str(home().log), "look at the end of that file")
         time.sleep(0.02)
-
-
-@click.command()
-@click.option("--port", type=int, default=0, help="Which port (any).")
-@click.option("--devices", metavar="N", default="", help="Made-up devices, when this starts the daemon.")
-def serve(port: int, devices: str) -> None:
-    """Open the page.
-
-    Open the page on a port of this machine, and print its address.
-    """
-    client = Client()
-    client.start(devices)
-    click.echo(client.post("/v1/serve", {"port": port})["said"])
 
 
 @click.command()

@@ -98,7 +98,7 @@ class Daemon:
         )
         self.hooks = Hooks(settings)
         self.retention = Retention(where, self.journal, settings)
-        self._port: "Port | None" = None
+        self._port: Port | None = None
         self._wire()
         self._kept_at = 0
 

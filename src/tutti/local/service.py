@@ -37,11 +37,11 @@ from .tallies import Tallies
 from .watching import Watching
 
 LONGEST_WAIT_S = 300.0
-PAST_COUNT = "SELECT count(*) FROM jobs WHERE ended > 0 AND (? = '' OR user = ?) AND (? = '' OR queue = ?)"
-PAST_PAGE = """
-SELECT * FROM jobs WHERE ended > 0 AND (? = '' OR user = ?) AND (? = '' OR queue = ?)
-ORDER BY ended DESC, id DESC LIMIT ? OFFSET ?
-"""
+PAST = (
+    "FROM jobs WHERE ended > 0 AND (?1 = '' OR user = ?1) AND (?2 = '' OR queue = ?2)"
+    " AND (?3 = '' OR instr(lower(name), ?3))"
+)
+PAST_PAGE = f"SELECT * {PAST} ORDER BY ended DESC, id DESC LIMIT ?4 OFFSET ?5"
 
 
 class LocalService:
@@ -131,20 +131,16 @@ class LocalService:
 
     # -- jobs
 
-    async def jobs(self, which: str, user: str, queue: str, offset: int, limit: int) -> t.Jobs:
+    async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
         if which == "ended":
-            return self._ended(user, queue, offset, limit)
-        found = [
-            held
-            for held in self.backend.held.values()
-            if (not user or held.origin.user == user) and (not queue or held.gang.queue == queue)
-        ]
+            return self._ended(who, offset, limit)
+        found = [held for held in self.backend.held.values() if _is_meant(held, who)]
         found.sort(key=self._order)
         page = [self.row(held) for held in found[offset : offset + limit]]
         more = offset + limit if len(found) > offset + limit else 0
         answer = t.Jobs(jobs=page, total=len(found), next=more)
         if which == "all" and not more:
-            past = self._ended(user, queue, max(offset - len(found), 0), limit - len(page))
+            past = self._ended(who, max(offset - len(found), 0), limit - len(page))
             return t.Jobs(jobs=[*page, *past.jobs], total=len(found) + past.total, next=past.next and offset + limit)
         return answer
 
@@ -152,9 +148,10 @@ class LocalService:
         """Those who run first, then those who wait; each by number."""
         return (held.run is None, -held.gang.priority if held.run is None else 0, held.id)
 
-    def _ended(self, user: str, queue: str, offset: int, limit: int) -> t.Jobs:
-        total = self.journal.rows(PAST_COUNT, user, user, queue, queue)[0][0]
-        found = self.journal.rows(PAST_PAGE, user, user, queue, queue, limit, offset)
+    def _ended(self, who: t.Which, offset: int, limit: int) -> t.Jobs:
+        asked = (who.user, who.queue, who.match.lower())
+        total = self.journal.rows(f"SELECT count(*) {PAST}", *asked)[0][0]
+        found = self.journal.rows(PAST_PAGE, *asked, limit, offset)
         more = offset + limit if total > offset + limit else 0
         return t.Jobs(jobs=[rows.ended_row(row) for row in found], total=total, next=more)
 
@@ -391,6 +388,14 @@ class LocalService:
 
     def news(self, after: int) -> AsyncIterator[t.News]:
         return self.chronicle.listen(after)
+
+
+def _is_meant(held: Held, who: t.Which) -> bool:
+    return (
+        who.user in {"", held.origin.user}
+        and who.queue in {"", held.gang.queue}
+        and who.match.lower() in held.name.lower()
+    )
 
 
 BAD = {"violation", "crashed", "lost-touch"}

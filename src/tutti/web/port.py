@@ -1,0 +1,169 @@
+"""The port: opened when somebody asks for the page, and again by the next daemon, until somebody closes it."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import pwd
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tutti.api.home import Home
+from tutti.api.http import MOST_HEAD, Request, Response, serve_connection
+from tutti.api.routes import Service
+from tutti.errors import Misused, Refused
+
+from .guard import Guard
+from .peer import is_loopback, peer_uid
+from .site import Site
+from .token import token_of
+
+MOST_BODY = 1 << 20
+MOST_CONNECTIONS = 200
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """POST /v1/serve: where to open the page; the same is kept for the next daemon."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    names: tuple[str, ...] = ()
+    """Names by which the page may be called, beside those of this machine."""
+    fresh: bool = False
+    """A new token; the old one is worth nothing from now on."""
+    close: bool = False
+
+
+class Port:
+    """One TCP port, open or not."""
+
+    def __init__(self, service: Service, home: Home) -> None:
+        self._service, self._home = service, home
+        self._kept = home.path / "page.json"
+        self._server: asyncio.Server | None = None
+        self._guard: Guard | None = None
+        self._where = Asked()
+        self._connections = 0
+
+    async def open(self, said: dict[str, Any]) -> str:
+        """Open, move or close the port. Returns the address, without the token; empty when it is closed."""
+        try:
+            asked = msgspec.convert(said, Asked)
+        except msgspec.ValidationError as problem:
+            raise Misused(f"this is not how to open a page: {problem}") from None
+        if not 0 <= asked.port < 65536:
+            raise Misused(f"there is no port {asked.port}", hint="one from 1 to 65535, or 0 for any")
+        if asked.close:
+            self.close(forget=True)
+            return ""
+        if not self._stays(asked):
+            await self._listen(asked)
+        self._guard = Guard(token_of(self._home.token, asked.fresh), asked.host, asked.names)
+        self._where = msgspec.structs.replace(asked, port=self.number, fresh=False)
+        _write(self._kept, msgspec.json.encode(self._where))
+        return self.address
+
+    async def again(self) -> str:
+        """Open the port that an earlier daemon had open, if any."""
+        try:
+            kept = msgspec.json.decode(self._kept.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            return ""
+        with contextlib.suppress(Misused, Refused, OSError):
+            return await self.open(kept)
+        return ""
+
+    def close(self, forget: bool = False) -> None:
+        """Take no more connections."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if forget:
+            self._kept.unlink(missing_ok=True)
+
+    @property
+    def number(self) -> int:
+        """The port that was got."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        host = f"[{self._where.host}]" if ":" in self._where.host else self._where.host
+        return f"http://{host}:{self.number}/"
+
+    def _stays(self, asked: Asked) -> bool:
+        return self._server is not None and asked.host == self._where.host and asked.port in {0, self._where.port}
+
+    async def _listen(self, asked: Asked) -> None:
+        server = await self._bound(asked)
+        self.close()
+        self._server = server
+
+    async def _bound(self, asked: Asked) -> asyncio.Server:
+        # The port of last time, where nobody says which: a bookmark goes on working.
+        wanted = [asked.port] if asked.port else [_kept_port(self._kept), 0]
+        for port in wanted:
+            try:
+                return await asyncio.start_server(self._connected, asked.host, port, limit=MOST_HEAD)
+            except OSError as problem:
+                if port and not asked.port:
+                    continue
+                raise Refused(*_why(asked, port, problem)) from None
+        raise AssertionError("the last port tried is any")
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._connections >= MOST_CONNECTIONS or self._guard is None:
+            writer.close()
+            return
+        theirs, ours = writer.get_extra_info("peername")[:2], writer.get_extra_info("sockname")[:2]
+        known: list[int] = []
+
+        def is_owner() -> bool:
+            if not known:
+                known.append(peer_uid(theirs, ours))
+            return is_loopback(self._where.host) and known[0] in {os.getuid(), 0}
+
+        async def handle(request: Request) -> Response:
+            # The guard may have changed since the connection was made.
+            assert self._guard is not None
+            return await Site(self._service, self._guard, user_of(os.getuid()), is_owner).handle(request)
+
+        self._connections += 1
+        try:
+            await serve_connection(reader, writer, handle, lambda _: None, MOST_BODY)
+        finally:
+            self._connections -= 1
+
+
+def _kept_port(path: Path) -> int:
+    try:
+        return int(msgspec.json.decode(path.read_bytes())["port"])
+    except (OSError, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return 0
+
+
+def _why(asked: Asked, port: int, problem: OSError) -> tuple[str, str, str]:
+    where = f"{asked.host}:{port}"
+    if problem.errno == errno.EADDRINUSE:
+        return f"port {port} is taken", where, "another --port, or none"
+    if problem.errno == errno.EACCES:
+        return f"port {port} is for administrators", where, "a --port above 1023"
+    return f"the page cannot be opened there: {problem.strerror or problem}", where, "--host 127.0.0.1"
+
+
+def _write(path: Path, data: bytes) -> None:
+    half = path.with_name(f"{path.name}.{os.getpid()}")
+    half.write_bytes(data)
+    half.replace(path)
+
+
+def user_of(uid: int) -> str:
+    """The name of a user; the number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

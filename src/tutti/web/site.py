@@ -1,0 +1,160 @@
+"""What the port answers: pages, their files, a few routes of their own, and the whole API behind the guard."""
+
+import os
+import socket
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import tutti
+from tutti.api import types as t
+from tutti.api.context import recognised
+from tutti.api.http import Handle, Request, Response, answered, refused, segments
+from tutti.api.routes import Service, handler, read
+from tutti.errors import NotFound
+from tutti.views.report import MEANS
+
+from .files import shelf
+from .guard import Guard, Turned
+from .pulse import pulse
+from .words import REASONS
+
+PAGES = ("timeline", "ledger", "cluster", "submit", "history")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+SAFE = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Hello(t.Answer, frozen=True, kw_only=True):
+    """GET /page/hello: what a page must know before it shows anything."""
+
+    version: str
+    host: str
+    user: str
+    may_change: bool
+    cwd: str
+    queues: list[str]
+    means: dict[str, str]
+    reasons: dict[str, str]
+
+
+class Ordered(t.Wire, frozen=True, kw_only=True):
+    """POST /page/jobs: a job from the page; it runs in the daemon's environment."""
+
+    job: dict[str, Any]
+    cwd: str = ""
+    plan: bool = False
+    """Only say what would happen."""
+
+
+class Site:
+    """Answers the requests of one connection, whose maker `is_owner` knows."""
+
+    def __init__(self, service: Service, guard: Guard, user: str, is_owner: Callable[[], bool]) -> None:
+        self._service, self._guard, self._user, self._is_owner = service, guard, user, is_owner
+        self._api: Handle = handler(service)
+
+    async def handle(self, request: Request) -> Response:
+        """Any request; whatever goes wrong becomes an answer."""
+        try:
+            self._guard.look(request)
+            response = await self._answered(request)
+        except Turned as turned:
+            response = told(request, turned.status, turned.what, turned.hint)
+        except Exception as problem:  # noqa: BLE001 - the caller is told and the daemon goes on
+            response = refused(problem)
+        response.headers = {"Cache-Control": "no-store", **response.headers, **SAFE}
+        return response
+
+    async def _answered(self, request: Request) -> Response:
+        parts = segments(request.path)
+        if request.method == "GET":
+            if parts[0] == "static" or parts == ("favicon.ico",):
+                return _file(request, parts[-1] if len(parts) <= 2 else "")
+            if parts in {("",), *((page,) for page in PAGES)} or (parts[0] == "jobs" and len(parts) == 2):
+                return _file(request, "index.html")
+        if parts[0] not in {"v1", "page", "metrics"}:
+            raise Turned(404, f"there is nothing at {request.path}", "the start page: /")
+        self._let_in(request)
+        return await (self._own(request, parts) if parts[0] == "page" else self._api(request))
+
+    def _let_in(self, request: Request) -> None:
+        if request.method == "GET":
+            self._guard.may_read(request, self._is_owner)
+        else:
+            self._guard.may_change(request)
+        request.uid, request.user = os.getuid(), self._user
+
+    async def _own(self, request: Request, parts: tuple[str, ...]) -> Response:
+        match request.method, parts[1:]:
+            case "GET", ("hello",):
+                return answered(await self._hello(request))
+            case "GET", ("changes",):
+                stream = pulse(self._service.news(-1))
+                return Response(kind="text/event-stream", stream=stream)
+            case "POST", ("jobs",):
+                return answered(await self._submitted(request))
+            case _:
+                raise NotFound(f"there is nothing at {request.method} {request.path}")
+
+    async def _hello(self, request: Request) -> Hello:
+        queues = await self._service.queues()
+        return Hello(
+            version=tutti.__version__,
+            host=socket.gethostname(),
+            user=self._user,
+            may_change=self._guard.has_token(request),
+            cwd=str(Path.home()),
+            queues=[queue.name for queue in queues.queues],
+            means=MEANS,
+            reasons=REASONS,
+        )
+
+    async def _submitted(self, request: Request) -> t.Submitted | t.PlanAnswer:
+        asked = read(Ordered, request)
+        one = submission(asked)
+        if asked.plan:
+            return await self._service.plan(one, request)
+        return await self._service.submit(t.Submit(jobs=[one]), request)
+
+
+def submission(asked: Ordered) -> t.Submission:
+    """A job from the page, with the folder and the environment it runs in."""
+    cwd = str(Path(asked.cwd or "~").expanduser())
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
+    words = str(asked.job.get("command", "")).split()
+    return t.Submission(job=asked.job, context=t.Context(cwd=cwd, env=env, framework=recognised(words, cwd)))
+
+
+def _file(request: Request, name: str) -> Response:
+    file = shelf().get("icon.svg" if name == "favicon.ico" else name)
+    if file is None:
+        raise Turned(404, f"there is no file at {request.path}", "the start page: /")
+    headers = {"Cache-Control": "no-cache", "ETag": file.mark}
+    if request.headers.get("if-none-match") == file.mark:
+        return Response(status=304, kind=file.kind, headers=headers)
+    return Response(kind=file.kind, body=file.body, headers=headers)
+
+
+def told(request: Request, status: int, what: str, hint: str) -> Response:
+    """An error: a page for a person, JSON for a program."""
+    if "text/html" not in request.headers.get("accept", ""):
+        body = msgspec.json.encode(t.Problem(error=what, hint=hint, code=4)) + b"\n"
+        return Response(status=status, body=body)
+    page = shelf()["error.html"].body.decode()
+    for mark, text in (("{status}", str(status)), ("{what}", what), ("{hint}", hint and f"Try: {hint}")):
+        page = page.replace(mark, escape(text))
+    return Response(status=status, kind="text/html; charset=utf-8", body=page.encode())

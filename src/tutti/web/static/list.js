@@ -1,0 +1,186 @@
+// A list of jobs of any length: only the rows in sight exist, and only their pages are asked for.
+
+import { get, jobLink } from "./api.js";
+import { colourOf } from "./colours.js";
+import { h, put, text } from "./dom.js";
+import { ENDED, WAITS, mark, matters, sizes, spent, whole } from "./format.js";
+
+const PAGE = 100;
+const AROUND = 8;
+
+export class JobList {
+  constructor(which, reasons) {
+    this.which = which;
+    this.reasons = reasons;
+    this.match = "";
+    this.total = 0;
+    this.pages = new Map();
+    this.rows = new Map();
+    this.asked = new Set();
+    this.at = 0;
+    this.body = h("div", { class: "rows", role: "rowgroup" });
+    this.count = h("span", { class: "count" });
+    this.empty = h("p", { class: "empty", hidden: true });
+    const heads = ["", "job", "state", "size", "queue", which === "ended" ? "ran" : "for", which === "ended" ? "how it ended" : "reason, start or nodes"];
+    const head = h("div", { class: "row head", role: "row" }, heads.map((name, at) => h("span", { role: "columnheader", class: `c${at}` }, name)));
+    this.grid = h("div", { class: "jobs", role: "grid", "aria-label": "Jobs", "aria-readonly": "true" }, h("div", { role: "rowgroup" }, head), this.body);
+    this.element = h("div", null, this.grid, this.empty);
+    this.onScroll = () => {
+      if (this.frame) return;
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.draw();
+      });
+    };
+    addEventListener("scroll", this.onScroll, { passive: true });
+    addEventListener("resize", this.onScroll, { passive: true });
+    this.clock = setInterval(() => this.draw(true), 1000);
+  }
+
+  close() {
+    removeEventListener("scroll", this.onScroll);
+    removeEventListener("resize", this.onScroll);
+    clearInterval(this.clock);
+  }
+
+  async filter(words) {
+    this.match = words.trim();
+    this.pages.clear();
+    this.at = 0;
+    await this.refresh();
+  }
+
+  // Ask again for what is in sight; the rest is asked for when it comes into sight.
+  async refresh() {
+    const [first, last] = this.sight();
+    const wanted = new Set([Math.floor(first / PAGE), Math.floor(Math.max(first, last - 1) / PAGE)]);
+    for (const page of this.pages.keys()) if (!wanted.has(page)) this.pages.delete(page);
+    await Promise.all([...wanted].map((page) => this.load(page)));
+    this.draw();
+  }
+
+  async load(page) {
+    const match = this.match;
+    const query = new URLSearchParams({ which: this.which, offset: page * PAGE, limit: PAGE });
+    if (match) query.set("match", match);
+    const answer = await get(`/v1/jobs?${query}`);
+    if (match !== this.match) return;
+    this.pages.set(page, answer.jobs);
+    this.total = answer.total;
+  }
+
+  want(page) {
+    if (this.asked.has(page)) return;
+    this.asked.add(page);
+    this.load(page).then(() => this.draw(), () => {}).finally(() => this.asked.delete(page));
+  }
+
+  job(at) {
+    return this.pages.get(Math.floor(at / PAGE))?.[at % PAGE];
+  }
+
+  get height() {
+    this.measured ||= parseFloat(getComputedStyle(this.grid).getPropertyValue("--row")) || 44;
+    return this.measured;
+  }
+
+  sight() {
+    this.measured = 0;
+    const top = this.body.getBoundingClientRect().top;
+    const first = Math.max(0, Math.floor(-top / this.height) - AROUND);
+    const last = Math.min(this.total || PAGE, Math.ceil((innerHeight - top) / this.height) + AROUND);
+    return [Math.min(first, Math.max(0, this.total - 1)), Math.max(first, last)];
+  }
+
+  draw(quiet) {
+    this.body.style.height = `${this.total * this.height}px`;
+    this.grid.setAttribute("aria-rowcount", this.total);
+    this.grid.classList.toggle("none", this.total === 0);
+    text(this.count, whole(this.total));
+    this.empty.hidden = this.total > 0;
+    if (!this.total) text(this.empty, this.match ? `No job is called anything like “${this.match}”.` : this.which === "ended" ? "Nothing has ended yet." : "Nothing runs and nothing waits.");
+    const [first, last] = this.sight();
+    for (const [at, row] of this.rows) {
+      if (at < first || at >= last) {
+        row.element.remove();
+        this.rows.delete(at);
+      }
+    }
+    for (let at = first; at < last; at += 1) {
+      const job = this.job(at);
+      if (!job && !quiet) this.want(Math.floor(at / PAGE));
+      this.row(at).show(job, at, at === this.at);
+    }
+  }
+
+  row(at) {
+    let row = this.rows.get(at);
+    if (!row) {
+      row = new Row(this);
+      row.element.style.transform = `translateY(${at * this.height}px)`;
+      this.rows.set(at, row);
+      this.body.append(row.element);
+    }
+    return row;
+  }
+
+  move(by) {
+    if (!this.total) return;
+    this.at = Math.min(this.total - 1, Math.max(0, this.at + by));
+    const top = this.body.getBoundingClientRect().top + this.at * this.height;
+    if (top < 90) scrollBy(0, top - 90);
+    else if (top + this.height > innerHeight - 10) scrollBy(0, top + this.height - innerHeight + 10);
+    this.draw();
+    this.rows.get(this.at)?.link.focus({ preventScroll: true });
+  }
+
+  get chosen() {
+    return this.job(this.at);
+  }
+}
+
+class Row {
+  constructor(list) {
+    this.list = list;
+    this.swatch = h("i", { class: "swatch", "aria-hidden": "true" });
+    this.link = h("a", { class: "name", tabindex: "-1" });
+    this.state = h("span", { class: "state" });
+    this.cells = [0, 1, 2, 3, 4, 5, 6].map((at) => h("span", { role: "gridcell", class: `c${at}` }));
+    this.cells[0].append(this.swatch);
+    this.cells[1].append(this.link);
+    this.cells[2].append(this.state);
+    this.element = h("div", { class: "row", role: "row" }, this.cells);
+    this.element.addEventListener("click", (event) => {
+      if (!event.target.closest("a") && !getSelection().toString()) this.link.click();
+    });
+  }
+
+  show(job, at, chosen) {
+    this.element.setAttribute("aria-rowindex", at + 2);
+    this.element.classList.toggle("chosen", chosen);
+    this.element.setAttribute("aria-selected", chosen);
+    this.link.tabIndex = chosen ? 0 : -1;
+    this.element.classList.toggle("coming", !job);
+    if (!job) return;
+    const live = !WAITS.has(job.state) && !ENDED.has(job.state);
+    this.swatch.className = live ? `swatch gang-${colourOf(job.name)}` : "swatch hollow";
+    text(this.link, job.name);
+    const link = jobLink(job.name);
+    if (this.link.getAttribute("href") !== link) this.link.setAttribute("href", link);
+    this.state.className = `state ${job.state}`;
+    text(this.state, `${mark(job.state)} ${job.state}`);
+    text(this.cells[3], sizes(job));
+    text(this.cells[4], job.queue === "default" ? job.user : `${job.queue} · ${job.user}`);
+    text(this.cells[5], spent(job));
+    this.last(job);
+  }
+
+  last(job) {
+    const { token, words } = matters(job);
+    const key = `${token} ${words}`;
+    if (this.key === key) return;
+    this.key = key;
+    const progress = job.steps ? `step ${whole(job.step)} of ${whole(job.steps)}` : "";
+    put(this.cells[6], token ? h("span", { class: "token", title: this.list.reasons[token] || "" }, token) : null, token ? " " : null, [words, progress].filter(Boolean).join(" · "));
+  }
+}
