@@ -127,7 +127,8 @@ class Both:
         allowed = open_classes[self.view.class_of[self.view.by_line]].tolist()
         members, length = self.draw.randint(1, 3 * self.nodes), self.draw.choice([5 * SECOND, 40 * SECOND, NEVER])
         after = self.draw.choice([NOW, NOW + 20 * SECOND])
-        found = list(self.profile.moments(ask, mask, key, members, length, after))
+        likely = self.draw.choice([NEVER, self.draw.choice(self.chances(NOW))])
+        found = list(self.profile.moments(ask, mask, key, members, length, after, likely))
         assert found == self.naive.moments(ask, self.chances(after), members, length, allowed)
 
     def chances(self, after: int) -> list[int]:

@@ -176,10 +176,15 @@ class Profile:
         for start, end, positions, counts, ask, sign in self._taken.values():
             self._subtract(start, end, self.columns_of(positions), counts, ask, sign)
 
-    def moments(self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int) -> Iterator[int]:
-        """Moments, in order, from which the same nodes hold so many members for so long."""
+    def moments(
+        self, ask: Ask, mask: Bools, key: object, members: int, length: int, after: int, likely: int = NEVER
+    ) -> Iterator[int]:
+        """Moments, in order, from which the same nodes hold so many members for so long.
+
+        Where `likely` is the first of them it is found sooner.
+        """
         if not (self.has_future or self._later or self.moments_to_mark):
-            yield from self._steadily(ask, mask, members, after)
+            yield from self._steadily(ask, mask, members, after, likely)
             return
         self.look_ahead()
         # Stays that the caller tries on meanwhile mark their ends: those are no new chances, or it would never end.
@@ -197,7 +202,7 @@ class Profile:
                 yield moment
                 at += 1
 
-    def _steadily(self, ask: Ask, mask: Bools, members: int, after: int) -> list[int]:
+    def _steadily(self, ask: Ask, mask: Bools, members: int, after: int, likely: int) -> list[int]:
         """The same, where room only grows with time: halving finds the first, and all that come after it will do."""
         if self._taken:
             self._begin_rows()
@@ -206,8 +211,10 @@ class Profile:
         chances = chances[chances.searchsorted(after) if after > self.now else 0 :]
         weights = mask * self.weight[: self.count]
         low, high = 0, len(chances)
+        guess = int(chances.searchsorted(likely))
+        probes = [guess, guess - 1] if 0 < guess < high else []
         while low < high:
-            middle = (low + high) // 2
+            middle = min(max(probes.pop(), low), high - 1) if probes else (low + high) // 2
             if self._holds(self._rooms_at(int(chances[middle]), ask), ask, weights, members):
                 high = middle
             else:

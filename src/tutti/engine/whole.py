@@ -131,7 +131,8 @@ def moments(desk: Desk, job: Job, needs: tuple[Need, ...], after: int) -> Iterat
     at = leading_role(job.gang)
     need = needs[at]
     low = max(desk.sizes(job, at, need.shape).low, 1)
-    return desk.profile.moments(need.ask, desk.mask(need), need.key, low, desk.length(job), after)
+    promised = job.life.promise.start if job.life.promise else NEVER
+    return desk.profile.moments(need.ask, desk.mask(need), need.key, low, desk.length(job), after, promised)
 
 
 def is_loose(job: Job) -> bool:
