@@ -12,10 +12,11 @@ from tools.control_plane.stage import Stage
 from tutti.kube.api import Api
 from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
+from tutti.kube.manifests import manifests
 from tutti.kube.scheduler import Scheduler
 
 LEFT_BY_US = ("/apis/tutti.dev/v1alpha1/placements", "/apis/events.k8s.io/v1/events")
-PATIENCE = 20.0
+PATIENCE = 40.0
 
 
 class Play:
@@ -31,7 +32,10 @@ class Play:
     async def prepare(cls, rig: Rig) -> None:
         """What has to be there before anything else."""
         stage = Stage(rig.kubeconfig())
-        await stage.install()
+        for objects in list(manifests().values())[:2]:
+            for thing in objects:
+                await stage.make_one(thing)
+        await stage.until_served("/apis/tutti.dev/v1alpha1/placements")
         await stage.priorities(high=1000, middle=500, low=10)
         made = definitions()
         await stage.make(*made)
@@ -41,14 +45,14 @@ class Play:
         stage.close()
 
     @classmethod
-    async def perform(cls, rig: Rig, scene, kubelet: bool = True) -> None:
+    async def perform(cls, rig: Rig, scene, kubelet: bool = True, within: float = 60) -> None:
         """Play a scene, then clear the stage."""
         stage = Stage(rig.kubeconfig())
         hand = Kubelet(Api(from_file(rig.kubeconfig()), 8))
         play = cls(rig, stage, hand)
         task = asyncio.create_task(hand.run()) if kubelet else None
         try:
-            await asyncio.wait_for(scene(play), 60)
+            await asyncio.wait_for(scene(play), within)
         finally:
             if task is not None:
                 task.cancel()
@@ -64,7 +68,7 @@ class Play:
     @asynccontextmanager
     async def scheduler(self, config: Config | None = None, kubeconfig=None, api: Api | None = None):
         """A scheduler of ours, at work; it ends as if it were killed."""
-        api = api or Api(from_file(kubeconfig or self.rig.kubeconfig()), 24)
+        api = api or Api(from_file(kubeconfig or self.rig.kubeconfig(self.rig.tutti)), 24)
         scheduler = Scheduler(api, config or Config())
         self.schedulers.append(scheduler)
 

@@ -189,8 +189,10 @@ class Script:
         """waits GANG TOKEN: it waits with this reason"""
         assert self.scheduler is not None
 
+        driver = self.scheduler.driver
+
         async def check() -> bool:
-            answers = self.scheduler.driver.answers()
+            answers = driver.answers()
             return any(key.startswith(f"default/{plain[0]}") and r.token == plain[1] for key, r in answers.items())
 
         await self.play.until(check, f"{plain[0]} waits with {plain[1]}")

@@ -21,7 +21,7 @@ WRITES = 5
 async def process(play, proxy, *options):
     """Our scheduler in a process of its own, behind the proxy."""
     command = [sys.executable, "-m", "tutti", "kube", "run", "--port", "0", "--kubeconfig"]
-    file = play.rig.kubeconfig(server=proxy.url)
+    file = play.rig.kubeconfig(play.rig.tutti, proxy.url)
     with (play.rig.folder / "tutti.log").open("ab") as log:
         running = await asyncio.create_subprocess_exec(*command, str(file), *options, stdout=log, stderr=log)
     try:
@@ -78,7 +78,7 @@ def test_a_busy_server_is_asked_again(play, refused, status):
                 return (status, "Busy") if request.number == refused else None
 
             proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)):
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)):
                 await play.stage.make(*gang("a", 4))
                 await play.until_bound("a-")
 
@@ -94,7 +94,7 @@ def test_a_bind_that_is_refused_for_good_undoes_the_gang(play):
                 return (422, "Invalid") if "a-2/binding" in request.path else None
 
             proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)) as scheduler:
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
                 await play.stage.make(*gang("a", 4, owner="job"))
 
                 async def undone():
@@ -116,7 +116,7 @@ def test_bare_pods_are_held_and_told(play):
                 return (422, "Invalid") if "a-2/binding" in request.path else None
 
             proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)):
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)):
                 await play.stage.make(*gang("a", 4))
 
                 async def told():
@@ -134,7 +134,7 @@ def test_watches_are_cut_while_a_gang_starts(play):
         await play.stage.make(*(node(f"n{i}") for i in range(8)))
         async with Proxy(play.rig) as proxy:
             proxy.after = lambda request: proxy.cut() if request.number % 2 else None
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(server=proxy.url)) as scheduler:
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
                 await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
                 await play.until_bound("a-", "b-")
                 await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
@@ -150,7 +150,7 @@ def test_watches_are_cut_while_a_gang_starts(play):
 
 def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
     settings = tmp_path / "config.toml"
-    settings.write_text("lease_seconds = 3\nnamespace = 'default'\n")
+    settings.write_text("lease_seconds = 3\n")
 
     async def scene(play):
         await play.stage.make(*(node(f"n{i}") for i in range(8)))
@@ -173,7 +173,7 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
                     await asyncio.wait_for(old.wait(), 30)
                     assert first.writes == before
                     await check(play, {"a": 4, "b": 4})
-        await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/default/leases/tutti")
+        await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti")
 
     play(scene)
 
@@ -258,7 +258,7 @@ def test_a_device_is_never_booked_twice(play):
             await play.stage.make(*many([gang(f"g{i}", 2, gpus=3) for i in range(5)]))
             await play.until_bound("g", count=2)
             await asyncio.sleep(0.3)
-            used = Counter()
+            used: Counter[str] = Counter()
             for found in (await play.stage.pods()).values():
                 where = found["spec"].get("nodeName")
                 used[where] += int(found["spec"]["containers"][0]["resources"]["requests"][GPU]) if where else 0

@@ -1,9 +1,13 @@
 """`tutti kube`: the scheduler for a Kubernetes cluster, and what can be asked of it."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from tutti.kube.config import Config
+    from tutti.kube.look import Seen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,3 +50,149 @@ def run(
     if scheduler_name:
         settings = msgspec.structs.replace(settings, scheduler_name=scheduler_name)
     asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port))
+
+
+@kube.command()
+@connected
+@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
+def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> None:
+    """Say what is missing for the scheduler to work here."""
+    import asyncio  # noqa: PLC0415
+
+    from tutti.errors import Refused  # noqa: PLC0415
+    from tutti.kube import config, credentials  # noqa: PLC0415
+    from tutti.kube.api import Api  # noqa: PLC0415
+    from tutti.kube.doctor import examine  # noqa: PLC0415
+
+    async def ask() -> list[Any]:
+        api = Api(credentials.find(kubeconfig, context))
+        try:
+            return list(await examine(api, config.read(file)))
+        finally:
+            api.close()
+
+    found = asyncio.run(ask())
+    for finding in found:
+        click.echo(f"{'ok     ' if finding.ok else 'MISSING'}  {finding.what}")
+        if finding.hint:
+            click.echo(f"           try: {finding.hint}")
+    if not all(finding.ok for finding in found):
+        raise Refused("something is missing.", hint="see above")
+
+
+def seen(kubeconfig: str | None, context: str | None, file: str | None) -> "tuple[Seen, Config]":
+    """The cluster as the scheduler would see it."""
+    from tutti.kube import config, credentials  # noqa: PLC0415
+    from tutti.kube.look import look_now  # noqa: PLC0415
+
+    settings = config.read(file)
+    return look_now(credentials.find(kubeconfig, context), settings), settings
+
+
+@kube.command()
+@click.argument("name", required=False)
+@connected
+@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def why(name: str | None, kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
+    """Say why a gang waits: NAMESPACE/NAME, or as much of it as is clear."""
+    from tutti.cli.recording import Recorded  # noqa: PLC0415
+    from tutti.cli.why import explained, summed  # noqa: PLC0415
+
+    found, settings = seen(kubeconfig, context, file)
+    recorded = Recorded(found.view, found.now, settings.policy, None)
+    if name is None:
+        lines = summed(recorded, output)
+    else:
+        lines = explained(recorded, meant(name, list(found.world.slots)), 60, output)
+    click.echo("\n".join(lines))
+
+
+def meant(name: str, known: list[str]) -> str:
+    """The gang somebody means: its whole name, or its name without namespace or dialect."""
+    from tutti.errors import Misused, NotFound  # noqa: PLC0415
+
+    if name in known:
+        return name
+    close = [
+        key for key in known if name in (key.split("@")[0], key.split("/", 1)[-1], key.split("/", 1)[-1].split("@")[0])
+    ]
+    if len(close) > 1:
+        raise Misused(f"{name!r} may be {' or '.join(sorted(close)[:4])}.", hint=f"tutti kube why {min(close)}")
+    if not close:
+        raise NotFound(f"no gang is called {name!r}.", hint="tutti kube queue")
+    return close[0]
+
+
+@kube.command()
+@connected
+@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def queue(kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
+    """List the gangs: what runs, what waits, and why."""
+    import json  # noqa: PLC0415
+
+    from tutti.engine.decide import decide  # noqa: PLC0415
+    from tutti.kube.tables import gang_rows, gang_table  # noqa: PLC0415
+
+    found, settings = seen(kubeconfig, context, file)
+    answers = decide(found.view, found.now, settings.policy).answers
+    rows = gang_rows([job for job in found.world.jobs if job is not None], answers, found.now)
+    click.echo(json.dumps({"schema": "tutti/v1", "gangs": rows}) if output == "json" else gang_table(rows))
+
+
+@kube.command()
+@connected
+@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def nodes(kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
+    """List the nodes: what they hold, what is free, where they stand."""
+    import json  # noqa: PLC0415
+
+    from tutti.kube.tables import node_rows, node_table  # noqa: PLC0415
+
+    found, _ = seen(kubeconfig, context, file)
+    rows = node_rows(found.world)
+    click.echo(json.dumps({"schema": "tutti/v1", "nodes": rows}) if output == "json" else node_table(rows))
+
+
+@kube.command()
+@click.argument("target", metavar="FILE")
+@connected
+@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
+def snapshot(target: str, kubeconfig: str | None, context: str | None, file: str | None) -> None:
+    """Save the cluster as a view: for `tutti why`, `tutti what-if` and `tutti replay --view`."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from tutti.engine.record import record  # noqa: PLC0415
+
+    found, settings = seen(kubeconfig, context, file)
+    Path(target).write_bytes(record(found.view, found.now, settings.policy))
+    click.echo(f"{len(found.world.node_index)} nodes and {len(found.world.slots)} gangs are in {target}", err=True)
+
+
+@kube.command()
+@click.option("--out", "folder", metavar="FOLDER", help="Write one file each there; otherwise all is printed.")
+@click.option("--namespace", default="tutti-system", metavar="NAME", help="Where the scheduler lives.")
+@click.option("--image", default="tutti:latest", metavar="IMAGE", help="What the scheduler runs from.")
+def manifests(folder: str | None, namespace: str, image: str) -> None:
+    """Print everything that has to be applied to install the scheduler."""
+    from pathlib import Path  # noqa: PLC0415
+
+    from tutti.kube.manifests import manifests as made  # noqa: PLC0415
+    from tutti.kube.manifests import text  # noqa: PLC0415
+
+    for name, objects in made(namespace, image).items():
+        if folder is None:
+            click.echo(text(objects) + "---")
+        else:
+            (Path(folder) / name).write_text(text(objects))
+
+
+def plugin() -> None:
+    """`kubectl tutti ...` is `tutti kube ...`."""
+    import sys  # noqa: PLC0415
+
+    from tutti.cli.main import run as run_command  # noqa: PLC0415
+
+    sys.exit(run_command(["kube", *sys.argv[1:]]))

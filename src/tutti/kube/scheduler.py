@@ -1,6 +1,7 @@
 """The loop: what the watches say goes to the driver, what the driver decides goes to the hands."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -29,15 +30,17 @@ from tutti.engine.plan import (
 )
 from tutti.jobs.kube.objects import Node, Pod, Thing
 
-from . import placement
-from .api import Api
+from . import memory, placement
+from .api import Api, ApiError, Fenced
 from .books import read_thing
 from .config import Config
 from .gangs import GangSeen, Where
 from .hands import Hands
+from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
 from .mirror import Mirror
+from .status import GROUPS
 from .tell import Teller
 from .verify import objection
 from .watch import Listener
@@ -46,6 +49,8 @@ CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False
 SETTLE = 0.002
 """Seconds to wait for more news after the first, so that they are looked at together."""
 TICK = 1.0
+REMEMBER = 3.0
+DISCOVER = 60.0
 
 
 class Scheduler:
@@ -79,12 +84,30 @@ class Scheduler:
 
     async def listen(self, group: asyncio.TaskGroup) -> None:
         """List everything and begin to watch; standbys do this too, so that they can take over at once."""
+        await self.read_once()
+        for listener in self.listeners.values():
+            group.create_task(listener.follow())
+        group.create_task(self._discover(group))
+
+    async def read_once(self) -> None:
+        """List everything there is."""
         self.served = await served(self.api)
+        self.teller.api_versions = versions(self.served)
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
         await asyncio.gather(*(listener.list() for listener in self.listeners.values()))
-        for listener in self.listeners.values():
-            group.create_task(listener.follow())
+
+    async def _discover(self, group: asyncio.TaskGroup) -> None:
+        """Kinds that are installed later are watched from then on."""
+        while True:
+            await asyncio.sleep(DISCOVER)
+            with contextlib.suppress(ApiError, Broken):
+                for kind in await served(self.api):
+                    if kind.path not in self.listeners:
+                        self.served.append(kind)
+                        self.teller.api_versions = versions(self.served)
+                        self.listeners[kind.path] = self._listener(kind)
+                        group.create_task(self.listeners[kind.path].follow())
 
     def _listener(self, kind: Served) -> Listener[object]:
         put, drop = self._doors(kind)
@@ -113,16 +136,19 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Decide and act, until cancelled."""
-        self._begin()
+        kept, history = await memory.read(self.api, self.config)
+        self.driver.intake.history = history
+        self._begin(kept)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.hands.run())
             group.create_task(self.teller.run())
             group.create_task(self._tick())
+            group.create_task(self._remember())
             self.ready.set()
             self.teller.look()
             await self._serve()
 
-    def _begin(self) -> None:
+    def _begin(self, kept: dict[str, memory.Kept]) -> None:
         """Take over: what is bound sits, what was written down and is not finished goes on."""
         for gang in self.mirror.gangs.values():
             gang.clear()
@@ -131,7 +157,7 @@ class Scheduler:
             self.mirror.recharge(pod)
         unfinished = {key: where for key, (where, _) in self.placements.items() if self._is_unfinished(key, where)}
         now = moment()
-        listing = self.mirror.listing(now, unfinished)
+        listing = memory.restored(self.mirror.listing(now, unfinished), kept)
         self.driver.resync(listing, now)
         for key in unfinished:
             if key in self.mirror.gangs:
@@ -284,6 +310,14 @@ class Scheduler:
         self.metrics.add("tutti_kube_undone_total")
         self._take_off(gang)
 
+    async def _remember(self) -> None:
+        """Now and then: what should outlive us."""
+        diary = memory.Diary(self.api, self.config)
+        while True:
+            await asyncio.sleep(REMEMBER)
+            with contextlib.suppress(ApiError, Broken, Fenced):
+                await diary.write(self.driver.world, self.driver.intake.history)
+
     async def _tick(self) -> None:
         """Once a second: gangs that take too long, and figures."""
         while True:
@@ -331,6 +365,13 @@ def _named(thing: Thing, kind: Served) -> Thing:
     """Items of a list do not say what they are."""
     thing.api_version, thing.kind = kind.api_version, kind.kind.name
     return thing
+
+
+def versions(kinds: list[Served]) -> dict[str, str]:
+    """The version of each dialect's groups that this cluster serves."""
+    names = {group.removesuffix("/"): dialect for dialect, (group, _, _) in GROUPS.items()}
+    found = {name.partition("/")[0]: dialect for name, dialect in names.items()}
+    return {found[k.kind.group]: k.api_version for k in kinds if k.kind.group in found and k.kind.plural == "podgroups"}
 
 
 def moment() -> int:

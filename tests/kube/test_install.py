@@ -1,0 +1,89 @@
+"""What is installed: the manifests are those the code makes, the role is exactly enough, and the doctor knows."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from tools.control_plane.stage import gang, node, path_of
+from tutti.kube.api import Api, ApiError
+from tutti.kube.config import Config
+from tutti.kube.credentials import from_file
+from tutti.kube.doctor import examine
+from tutti.kube.manifests import manifests, text
+from tutti.kube.rights import INSIDE, rights
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_files_are_those_the_code_makes():
+    for name, objects in manifests().items():
+        assert (ROOT / "deploy" / name).read_text() == text(objects), f"tutti kube manifests --out deploy ({name})"
+
+
+def test_no_wildcards_and_no_secrets():
+    for right in (*rights(), *INSIDE):
+        assert "*" not in (right.group, right.resource, *right.verbs)
+        assert "secret" not in right.resource
+        assert right.why
+
+
+async def has(play, path):
+    with contextlib.suppress(ApiError):
+        return bool(await play.stage.get(path))
+    return False
+
+
+def test_the_api_server_takes_every_manifest(play):
+    async def scene(play):
+        for objects in manifests().values():
+            for thing in yaml.safe_load_all(text(objects)):
+                there = await has(play, f"{path_of(thing)}/{thing['metadata']['name']}")
+                if not there:
+                    await play.stage.api.write("POST", f"{path_of(thing)}?dryRun=All", thing)
+
+    play(scene)
+
+
+def test_the_doctor_finds_what_is_missing(play):
+    async def scene(play):
+        allowed = Api(from_file(play.rig.kubeconfig(play.rig.tutti)))
+        found = await examine(allowed, Config(namespace="tutti-system", scheduler_name="nobody-yet"))
+        allowed.close()
+        wrong = [finding.what for finding in found if not finding.ok]
+        assert wrong == ["no scheduler has ever led here"]
+
+    play(scene)
+
+
+def command(play, *words):
+    """What a command of ours prints."""
+    file = str(play.rig.kubeconfig())
+    done = subprocess.run(
+        [sys.executable, "-m", "tutti", "kube", *words, "--kubeconfig", file],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_people_can_ask(play, tmp_path):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            await play.stage.make(*gang("a", 2))
+            await play.until_bound("a-")
+        await play.stage.make(*gang("b", 2))
+        said = command(play, "queue")
+        assert "default/a" in said
+        assert "NoCapacity" in said
+        assert "default/b is waiting: NoCapacity" in command(play, "why", "b")
+        assert "0/8" in command(play, "nodes")
+        command(play, "snapshot", str(tmp_path / "view.json"))
+        assert b"default/b" in (tmp_path / "view.json").read_bytes()
+
+    play(scene)

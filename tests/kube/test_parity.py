@@ -1,0 +1,207 @@
+"""Would kube-scheduler put this pod on this node? Random pairs, the real scheduler's verdict against ours.
+
+TUTTI_PARITY_BATCHES sets how many batches of pairs are tried; there must never be a pair that fits only for us.
+"""
+
+import os
+import random
+from typing import Any
+
+import msgspec
+
+from tools.control_plane.stage import GPU
+from tutti.engine.decide import decide
+from tutti.engine.plan import Start
+from tutti.engine.world import World
+from tutti.jobs.kube.objects import Node, Pod
+from tutti.kube.config import DEFAULT
+from tutti.kube.gangs import Fill, named
+from tutti.kube.mirror import Mirror
+from tutti.kube.scheduler import moment
+from tutti.kube.verify import objection
+
+NODES = 30
+BATCHES = int(os.environ.get("TUTTI_PARITY_BATCHES", "5"))
+KINDS = ("a100", "h100", "cpu")
+ZONES = ("z0", "z1", "z2")
+
+
+def random_node(draw, i):
+    labels = {"kubernetes.io/hostname": f"n{i}", "topology.kubernetes.io/zone": draw.choice(ZONES)}
+    labels |= {"kind": draw.choice(KINDS)} if draw.random() < 0.8 else {}
+    labels |= {"memory-gb": str(draw.choice([40, 80, 141]))} if draw.random() < 0.6 else {}
+    amounts = {
+        "cpu": draw.choice(["2", "4500m", "8"]),
+        "memory": draw.choice(["2Gi", "6Gi"]),
+        "pods": draw.choice(["4", "110"]),
+    }
+    amounts |= {GPU: draw.choice(["1", "4"])} if draw.random() < 0.6 else {}
+    amounts |= {"ephemeral-storage": "10Gi"} if draw.random() < 0.7 else {}
+    taints = [
+        {"key": "gpu", "value": draw.choice(["yes", "no"]), "effect": draw.choice(["NoSchedule", "PreferNoSchedule"])}
+    ]
+    spec: Any = {"taints": taints} if draw.random() < 0.3 else {}
+    spec |= {"unschedulable": True} if draw.random() < 0.1 else {}
+    ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"n{i}", "labels": labels},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def requests(draw):
+    wanted = {"cpu": draw.choice(["100m", "1", "2"]), "memory": draw.choice(["128Mi", "1Gi", "3Gi"])}
+    wanted |= {GPU: draw.choice(["1", "2"])} if draw.random() < 0.3 else {}
+    wanted |= {"ephemeral-storage": draw.choice(["1Gi", "11Gi"])} if draw.random() < 0.15 else {}
+    return {"requests": wanted, "limits": {GPU: wanted[GPU]}} if GPU in wanted else {"requests": wanted}
+
+
+def term(draw, label):
+    key = draw.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+    wanted = {"matchExpressions": [{"key": "app", "operator": "In", "values": [f"{label}{draw.randrange(3)}"]}]}
+    return {"topologyKey": key, "labelSelector": wanted}
+
+
+def base(name, labels, spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": spec,
+    }
+
+
+def resident(draw, i):
+    """A pod that is there already."""
+    spec: Any = {
+        "containers": [{"name": "c", "image": "x", "resources": requests(draw)}],
+        "nodeName": f"n{draw.randrange(NODES)}",
+    }
+    if draw.random() < 0.3:
+        spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": draw.choice([8080, 9090])}]
+    if draw.random() < 0.3:
+        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "t")]}}
+    return base(f"r{i}", {"app": f"r{draw.randrange(3)}"}, spec)
+
+
+def candidate(draw, i, where):
+    """A pod that may only go to one node, with random wishes beside."""
+    pin = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [where]}]}
+    if draw.random() < 0.4:
+        pin["matchExpressions"] = [node_condition(draw)]
+    affinity: Any = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [pin]}}}
+    spec: Any = {"containers": [{"name": "c", "image": "x", "resources": requests(draw)}], "affinity": affinity}
+    if draw.random() < 0.2:
+        spec["nodeSelector"] = {"kind": draw.choice(KINDS)}
+    if draw.random() < 0.4:
+        spec["tolerations"] = [toleration(draw)]
+    if draw.random() < 0.2:
+        spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": draw.choice([8080, 9090, 7070])}]
+    if draw.random() < 0.2:
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
+    if draw.random() < 0.2:
+        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
+    if draw.random() < 0.2:
+        spec["initContainers"] = [{"name": "i", "image": "x", "resources": requests(draw)}]
+        if draw.random() < 0.5:
+            spec["initContainers"][0]["restartPolicy"] = "Always"
+    if draw.random() < 0.15:
+        spread = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+        app = {"matchLabels": {"app": f"r{draw.randrange(3)}"}}
+        spec["topologySpreadConstraints"] = [spread | {"labelSelector": app}]
+    return base(f"t{i}", {"app": f"t{draw.randrange(3)}"}, spec)
+
+
+def node_condition(draw):
+    return draw.choice(
+        [
+            {"key": "kind", "operator": "In", "values": ["a100", "h100"]},
+            {"key": "kind", "operator": "NotIn", "values": ["cpu"]},
+            {"key": "kind", "operator": "Exists"},
+            {"key": "kind", "operator": "DoesNotExist"},
+            {"key": "memory-gb", "operator": "Gt", "values": ["60"]},
+            {"key": "memory-gb", "operator": "Lt", "values": ["100"]},
+        ]
+    )
+
+
+def toleration(draw):
+    return draw.choice(
+        [
+            {"operator": "Exists"},
+            {"key": "gpu", "operator": "Exists"},
+            {"key": "gpu", "operator": "Equal", "value": "yes"},
+            {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+        ]
+    )
+
+
+def ours(nodes, residents, candidates):
+    """The candidates that we would bind, all decided at once."""
+    mirror = Mirror("default-scheduler")
+    for body in nodes:
+        mirror.put_node(msgspec.convert(body, Node))
+    for body in (*residents, *candidates):
+        mirror.put_pod(msgspec.convert(body, Pod))
+    listing = mirror.listing(moment(), {})
+    world = World.load(listing)
+    names = [node.name for node in listing.nodes]
+    found = set()
+    for action in decide(world.view(), moment(), DEFAULT).actions:
+        if isinstance(action, Start):
+            gang = mirror.gangs[action.gang]
+            where = named(action.seats, names)[0][0][0]
+            pod = next(iter(gang.pods.values()))
+            if not objection(mirror, [Fill(pod, where)]):
+                found.add(pod.name)
+    return found
+
+
+async def theirs(play, names):
+    """The candidates that kube-scheduler has bound, once it has looked at all of them."""
+
+    async def looked_at():
+        pods = await play.stage.pods()
+        mine = [pods[name] for name in names]
+        done = all(pod["spec"].get("nodeName") or refused(pod) for pod in mine)
+        return [{pod["metadata"]["name"] for pod in mine if pod["spec"].get("nodeName")}] if done else None
+
+    return (await play.until(looked_at, "verdicts"))[0]
+
+
+def refused(pod):
+    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in pod["status"].get("conditions", []))
+
+
+def test_no_pair_fits_only_for_us(play, control_plane):
+    draw = random.Random(int(os.environ.get("TUTTI_PARITY_SEED", "1")))
+    totals = {"both": 0, "neither": 0, "only theirs": 0}
+
+    async def scene(play):
+        nodes = await play.stage.make(*(random_node(draw, i) for i in range(NODES)))
+        control_plane.start_scheduler()
+        try:
+            for batch in range(BATCHES):
+                residents = await play.stage.make(*(resident(draw, f"{batch}-{i}") for i in range(25)))
+                made = await play.stage.make(*(candidate(draw, f"{batch}-{i}", f"n{i}") for i in range(NODES)))
+                fit = ours(nodes, residents, made)
+                names = {body["metadata"]["name"] for body in made}
+                bound = await theirs(play, names)
+                assert fit <= bound, [body for body in made if body["metadata"]["name"] in fit - bound]
+                totals["both"] += len(fit & bound)
+                totals["neither"] += len(names - fit - bound)
+                totals["only theirs"] += len(bound - fit)
+                await play.stage.clear("/api/v1/pods")
+        finally:
+            control_plane.end("kube-scheduler")
+
+    play(scene, kubelet=False, within=60 + 5 * BATCHES)
+    assert totals["both"] > 3 * BATCHES
+    assert totals["neither"] > 3 * BATCHES
+    assert totals["only theirs"] <= totals["both"] // 5, totals
+    print(totals)
