@@ -10,6 +10,7 @@ from tests.jobs import programs
 from tests.local.stage import box
 from tutti.api.client import JobHandle
 from tutti.cli.submission import submission
+from tutti.errors import Misused, Refused
 
 DEVICES = 16
 
@@ -169,3 +170,52 @@ def test_an_lsf_script(at):
 
 def test_threads_follow_the_cores(at):
     assert lines(at.run("sh", "-c", "echo $OMP_NUM_THREADS", cpus="3")) == ["3"]
+
+
+MANIFEST = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pair, namespace: ml}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          containers:
+          - name: m
+            command: [sh, -c]
+            args: ["echo master $RANK of $WORLD_SIZE"]
+            resources: {limits: {nvidia.com/gpu: 1}}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - {name: w, command: [sh, -c, "echo worker $RANK of $WORLD_SIZE"], resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
+
+def test_a_manifest_runs_as_processes_when_asked(at):
+    at.write("job.yaml", MANIFEST)
+    found = lines(at.run("job.yaml", as_processes=True))
+    assert found == ["master 0 of 3", "worker 1 of 3", "worker 2 of 3"]
+
+
+def test_a_manifest_is_refused_otherwise_and_can_be_planned(at):
+    at.write("job.yaml", MANIFEST)
+    with pytest.raises(Refused, match="needs containers"):
+        submission({}, ("job.yaml",))
+    answer = at.box.client.post("/v1/plan", submission({}, ("job.yaml",), only_look=True))
+    assert answer["fits"]
+
+
+def test_options_after_a_file_are_a_mistake(at):
+    at.write("job.toml", 'command = "true"\n')
+    with pytest.raises(Misused, match="words after the file"):
+        submission({}, ("job.toml", "--name", "x"))
+
+
+def test_what_has_to_be_asked_is_not_submitted(at):
+    with pytest.raises(Misused, match="say how many with --gpus"):
+        submission({}, ("torchrun", "--nproc-per-node", "gpu", "train.py"))

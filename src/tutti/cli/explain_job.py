@@ -34,7 +34,8 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
         output = what[2]
         what = what[:1]
     env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
-    found = understand(what, data_from(options), env=env)
+    said = {field: value for field, value in data_from(options).items() if field != "as_processes"}
+    found = understand(what, said, env=env)
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=1))
         return

@@ -2,14 +2,18 @@
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tutti.api.client import Client
 from tutti.cli.slurm_words import SETTINGS
 from tutti.errors import NotFound, Refused
+
+if TYPE_CHECKING:
+    from tutti.jobs.batch_submission import Batch
 
 MOST_NAMES = 1000
 
@@ -24,13 +28,19 @@ def sbatch(words: tuple[str, ...]) -> None:
     """
     from tutti.jobs.batch_submission import read_sbatch  # noqa: PLC0415 - not needed for --help
 
-    client = Client()
     read = read_sbatch(words)
     for line in read.lines:
         click.echo(f"sbatch: {line}", err=True)
     if "test-only" in read.flags:
         click.echo("sbatch: understood; nothing was submitted", err=True)
         return
+    with closing(Client()) as client:
+        code = handed_over(client, read)
+    sys.exit(code)
+
+
+def handed_over(client: Client, read: "Batch") -> int:
+    """Submit it and say its number; the exit code is the job's where it is waited for."""
     client.start()
     job = read.job | (
         {"after": [_named(client, entry) for entry in read.job["after"]]} if read.job.get("after") else {}
@@ -40,8 +50,7 @@ def sbatch(words: tuple[str, ...]) -> None:
         click.echo(str(row["id"]))
     elif "quiet" not in read.flags:
         click.echo(f"Submitted batch job {row['id']}")
-    if "wait" in read.flags:
-        sys.exit(client.job(row["name"]).wait())
+    return client.job(row["name"]).wait() if "wait" in read.flags else 0
 
 
 def _submit(client: Client, job: dict[str, Any]) -> dict[str, Any]:

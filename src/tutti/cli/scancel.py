@@ -1,6 +1,7 @@
 """`tutti scancel`: end jobs by number, as with Slurm."""
 
 import signal as signals
+from contextlib import closing
 from typing import Any
 
 import click
@@ -26,11 +27,11 @@ def scancel(words: tuple[str, ...]) -> None:
     filters = {"user", "name", "jobname", "state", "partition", "me"} & set(flags)
     if not named and not filters:
         raise Misused("scancel: no job is named", hint="tutti scancel JOBID, or -u USER")
-    client = Client()
-    rows = all_jobs(client)
-    targets = [row for name in named for row in _of(name, rows)] or rows
-    for row in chosen(targets, flags):
-        _end(client, row, flags.get("signal", ""))
+    with closing(Client()) as client:
+        rows = all_jobs(client)
+        targets = [row for name in named for row in _of(name, rows)] or rows
+        for row in chosen(targets, flags):
+            _end(client, row, flags.get("signal", ""))
 
 
 def _of(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

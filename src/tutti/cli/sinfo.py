@@ -1,6 +1,7 @@
 """`tutti sinfo`: nodes by partition and state, as with Slurm. A queue is a partition."""
 
 import json
+from contextlib import closing
 from typing import Any
 
 import click
@@ -21,9 +22,9 @@ def sinfo(words: tuple[str, ...]) -> None:
     from tutti.jobs.batch import slurm_words as slurm  # noqa: PLC0415 - not needed for --help
 
     flags = {name: flag.text for name, flag in options(words, slurm.SINFO).flags.items()}
-    client = Client()
-    nodes = empty_without_daemon(lambda: client.get("/v1/nodes"), {"nodes": []})["nodes"]
-    queues = empty_without_daemon(lambda: client.get("/v1/queues"), {"queues": []})["queues"]
+    with closing(Client()) as client:
+        nodes = empty_without_daemon(lambda: client.get("/v1/nodes"), {"nodes": []})["nodes"]
+        queues = empty_without_daemon(lambda: client.get("/v1/queues"), {"queues": []})["queues"]
     rows = [row for row in by_state(nodes, queues, each="Node" in flags) if _wanted(row, flags)]
     if "json" in flags:
         click.echo(json.dumps({"schema": "tutti/v1", "rows": rows}))

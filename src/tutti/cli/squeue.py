@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from typing import Any
 
 import click
@@ -25,7 +26,8 @@ def squeue(words: tuple[str, ...]) -> None:
 
     found = options(words, slurm.SQUEUE)
     flags = {name: flag.text for name, flag in found.flags.items()}
-    rows = chosen(all_jobs(Client(), ended="states" in flags or "jobs" in flags), flags)
+    with closing(Client()) as client:
+        rows = chosen(all_jobs(client, ended="states" in flags or "jobs" in flags), flags)
     if "json" in flags:
         click.echo(json.dumps({"schema": "tutti/v1", "jobs": rows}))
         return

@@ -8,6 +8,7 @@ import msgspec
 
 from tutti.api.client import Client
 from tutti.api.context import context
+from tutti.errors import Misused
 from tutti.jobs.file import has_directives, read_job_file
 from tutti.jobs.job import Job
 from tutti.jobs.options import data_from, job_from
@@ -17,9 +18,9 @@ JOB_FILES = (".toml", ".yaml", ".yml")
 MOST_SCRIPT = 1 << 20
 
 
-def submission(options: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
-    """One job with the place it is submitted from."""
-    job = written(options, words)
+def submission(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> dict[str, Any]:
+    """One job with the place it is submitted from; `only_look` where nothing will be started."""
+    job = written(options, words, only_look)
     said = msgspec.to_builtins(job)
     captured = context(said)
     if job.framework == "slurm":
@@ -30,11 +31,13 @@ def submission(options: dict[str, Any], words: tuple[str, ...]) -> dict[str, Any
     return {"job": said, "context": captured}
 
 
-def written(options: dict[str, Any], words: tuple[str, ...]) -> Job:
+def written(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> Job:
     """The job that a command line describes."""
     first = words[0] if words else ""
-    if must_be_read(words) or (first.endswith(JOB_FILES) and len(words) == 1):
-        return brought(options, words)
+    if first.endswith(JOB_FILES) and len(words) > 1:
+        raise Misused(f"there are words after the file {first}", hint="our options come before it: --name x job.toml")
+    if must_be_read(words) or first.endswith(JOB_FILES):
+        return brought(options, words, only_look)
     if first and _is_script(Path(first)):
         base = read_job_file(first)
         absolute = str(Path(first).absolute())
@@ -42,11 +45,11 @@ def written(options: dict[str, Any], words: tuple[str, ...]) -> Job:
     return job_from(options, words)
 
 
-def brought(options: dict[str, Any], words: tuple[str, ...]) -> Job:
+def brought(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> Job:
     """A job that somebody had before: what was understood of it is said on standard error."""
     from tutti.jobs.bring import bring  # noqa: PLC0415 - a plain command does not pay for it
 
-    found = bring(words, data_from(options))
+    found = bring(words, data_from(options), only_look)
     for line in found.lines:
         click.echo(f"tutti: {line}", err=True)
     return found.job

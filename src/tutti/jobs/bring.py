@@ -2,8 +2,8 @@
 
 import os
 import shlex
+import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,7 +12,10 @@ from tutti.engine.model import Data
 from tutti.errors import Misused, Refused
 
 from .amounts import cpu, memory, workers
+from .convert.job_file import job_file
+from .delivery import DELIVERIES
 from .explain import role_row
+from .file import from_data
 from .finish import bounds
 from .job import Job
 from .recognise import is_batch_script
@@ -39,13 +42,19 @@ class Brought(Data, frozen=True):
     lines: tuple[str, ...] = ()
 
 
-def bring(words: Sequence[str], options: Mapping[str, Any], folder: Path | None = None) -> Brought:
-    """What a launch line, a batch script or a manifest means here. Raises Misused with what only its author can say."""
+def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = False) -> Brought:
+    """What a launch line, a batch script or a manifest means here. Raises Misused with what only its author can say.
+
+    A manifest is refused, unless it is to be run as processes, or one only looks whether it would fit.
+    """
+    options = dict(options)
+    as_processes = options.pop("as_processes", False)
     env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
     first, rest = _script(words)
-    found = understand(first, options, folder, env)
-    job = ready(found, rest)
-    return Brought(job, summary(found))
+    found = understand(first, options, None, env)
+    if not found.job.command and "roles" in found.sources and (as_processes or only_look) and not found.manager:
+        return Brought(_as_processes(found, only_look), summary(found))
+    return Brought(ready(found, rest), summary(found))
 
 
 def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
@@ -54,7 +63,7 @@ def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
         raise Misused("\n  ".join(["something has to be said first", *found.asks]))
     job = found.job
     if found.what != "a job file" and not job.command and not any(part.command for part in job.roles.values()):
-        hint = "tutti explain-job shows what was understood; tutti kube runs it on a cluster"
+        hint = "--as-processes runs the commands of its containers; tutti explain-job shows what was understood"
         raise Refused(f"{found.what} needs containers, which one machine does not start", hint=hint)
     if arguments and not isinstance(job.command, str):
         job = replace(job, command=(*job.command, *arguments))
@@ -64,6 +73,22 @@ def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
     if found.launcher in ON_ONE_HOST and not job.roles:
         return _whole(job)
     return job
+
+
+def _as_processes(found: Understood, only_look: bool) -> Job:
+    """A manifest as a job: its roles, with what their first containers run."""
+    table = tomllib.loads(job_file(found))
+    silent = [role.name for role in found.gang.roles if role.name not in found.commands]
+    if silent and not only_look:
+        what = f"role {silent[0]} says no command: its image does, and images are not started here"
+        raise Refused(what, hint="give the container a command")
+    if "roles" in table:
+        for name, part in table["roles"].items():
+            part["command"] = list(found.commands.get(name, ("true",)))
+    else:
+        table["command"] = list(found.commands.get(found.gang.roles[0].name, ("true",)))
+    table["framework"] = found.framework if found.framework in DELIVERIES else ""
+    return from_data(table, found.what)
 
 
 def summary(found: Understood) -> tuple[str, ...]:

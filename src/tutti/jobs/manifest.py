@@ -32,6 +32,7 @@ NO_JOB = {
     "TrainingRuntime", "ClusterTrainingRuntime", "HyperNode", "WorkloadPriorityClass",
 }  # fmt: skip
 SAYS = {"native": "a Kubernetes PodGroup", "pod": "a pod by itself"}
+Commands = dict[str, tuple[str, ...]]
 KINDS = {kind for _, kind in OWNERS} | {"Pod", "PodGroup", "Workload", "CompositePodGroup"}
 
 
@@ -67,6 +68,8 @@ class _Group:
         self.present: dict[Kin, int] = {}
         self.owned: Owned | None = None
         self.batches: dict[str, Batch] = {}
+        self.commands: dict[str, tuple[str, ...]] = {}
+        """What the first container of each part runs; '' stands for every part."""
         self.line = 0
         self.what = ""
 
@@ -110,7 +113,7 @@ class _Manifest:
         if (group, kind) in OWNERS:
             self._owner(value, OWNERS[(group, kind)], version, line)
         elif kind == "Pod" and not group:
-            self._pods(_pod(value), 1, "", line)
+            self._pods(_pod(value), 1, "", line, commands=Source(value).commands())
         elif kind == "PriorityClass" and isinstance(value.get("value"), int):
             self.priorities[str((value.get("metadata") or {}).get("name"))] = value["value"]
         elif group in read.BY_GROUP:
@@ -133,7 +136,9 @@ class _Manifest:
             group = self._group(declared.dialect, declared.namespace, declared.name, line)
             group.declared, group.what = declared, f"a group of {declared.dialect}"
 
-    def _pods(self, pod: Pod, count: int, part: str, line: int, batch: Batch | None = None) -> bool:
+    def _pods(
+        self, pod: Pod, count: int, part: str, line: int, batch: Batch | None = None, commands: Commands | None = None
+    ) -> bool:
         """So many pods alike; whether they belong to a group that they name themselves."""
         said, others = read.member(pod)
         if said.dialect == read.OURS and batch is not None:
@@ -148,6 +153,8 @@ class _Manifest:
             said.part or (pod.metadata.labels or {}).get(ROLE) or part, wants(pod.metadata.namespace, pod.spec, {}), ()
         )
         group.present[kin] = min(group.present.get(kin, 0) + count, MOST_MEMBERS)
+        found = commands or {}
+        group.commands[kin.part or "member"] = found.get(part) or next(iter(found.values()), ())
         return True
 
     def _owner(self, value: dict[str, Any], kind: Kind, version: str, line: int) -> None:
@@ -161,7 +168,8 @@ class _Manifest:
         if not owned.batches:
             self._problem(f"{value['kind']} {source.name} makes no pods", line)
             return
-        named = [self._pods(batch.pod, batch.want, batch.part, line, batch) for batch in owned.batches]
+        commands = source.commands()
+        named = [self._pods(batch.pod, batch.want, batch.part, line, batch, commands) for batch in owned.batches]
         if any(named):
             return
         group = self._group(value["kind"], source.namespace, source.name, line)
@@ -170,6 +178,7 @@ class _Manifest:
             kin = Kin(batch.part, wants(source.namespace, batch.pod.spec, {}), ())
             group.present[kin] = min(group.present.get(kin, 0) + batch.want, MOST_MEMBERS)
             group.batches[batch.part] = batch
+            group.commands[batch.part] = commands.get(batch.part) or next(iter(commands.values()), ())
 
     def _group(self, dialect: str, namespace: str, name: str, line: int) -> _Group:
         group = self.groups.setdefault((dialect, namespace, name), _Group())
@@ -222,7 +231,14 @@ class _Manifest:
             sources={name: sources[name] for name in sorted(sources)},
             ignored=tuple(self.ignored) if first else (),
             warnings=tuple(dict.fromkeys(notes)),
+            commands=_of_roles(gang, group.commands),
         )
+
+
+def _of_roles(gang: Gang, said: Commands) -> Commands:
+    """Commands by role; roles of one part that are not alike are numbered, and run the same."""
+    found = {role.name: said.get(role.name) or said.get(role.name.rpartition("-")[0]) or () for role in gang.roles}
+    return {name: words for name, words in found.items() if words}
 
 
 def _with_bounds(gang: Gang, batches: dict[str, Batch], owned: Owned | None) -> Gang:

@@ -54,6 +54,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--no-preempt",), {"is_flag": True, "default": None, "help": "Never interrupted for another job."}),
     (("--hold",), {"is_flag": True, "default": None, "help": "Wait until released."}),
     (("--framework",), {"metavar": "NAME", "help": "Whose variables to deliver, if not the recognised one."}),
+    (("--as-processes",), {"is_flag": True, "default": None, "help": "A manifest: run its containers' commands."}),
     (("--hook",), {"multiple": True, "metavar": "EVENT=COMMAND", "help": "Run it, or post to it, at that moment."}),
 )
 NAMES = tuple(name for names, _ in _OPTIONS for name in names if name.startswith("--"))
@@ -70,7 +71,7 @@ def job_options(command: F) -> F:
 
 def job_from(options: dict[str, Any], command: tuple[str, ...] = (), base: Job | None = None) -> Job:
     """The job that options and a command make, over what a file already said. Raises BadJob with all that is wrong."""
-    said = data_from(options)
+    said = {key: value for key, value in data_from(options).items() if key != "as_processes"}
     if base is not None:
         said = {**msgspec.to_builtins(base), **said}
     if command:

@@ -1,6 +1,6 @@
 """Kubernetes objects that make pods: how many of each kind, from which template, and what they declare for the gang."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +16,17 @@ KUEUE_MIN = "kueue.x-k8s.io/job-min-parallelism"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 JOBSET_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 LWS_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
+
+PARTS = {
+    **dict.fromkeys(("pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "jaxReplicaSpecs"), "by kind"),
+    "headGroupSpec": "head",
+    "leaderTemplate": "leader",
+    "workerTemplate": "worker",
+    "scheduler": "scheduler",
+    "worker": "worker",
+}
+"""Keys that name the part whose containers stand below them."""
 
 
 class Batch(Data, frozen=True):
@@ -101,6 +112,10 @@ class Source:
         meta.namespace, meta.name = self.namespace, self.name
         return Pod(metadata=meta, spec=spec)
 
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """What the first container of every template runs, by the name of the part; found by walking the object."""
+        return dict(_commands(self.value, ""))
+
     def owned(self, *batches: Batch, **rest: Any) -> Owned:
         """The outcome, with what went wrong on the way."""
         queue = rest.pop("queue", "") or str(self.labels.get(KUEUE_QUEUE) or self.annotations.get(VOLCANO_QUEUE) or "")
@@ -108,6 +123,34 @@ class Source:
         return Owned(
             tuple(b for b in batches if b.most), queue=queue, notes=notes, problems=tuple(self.reading.problems), **rest
         )
+
+
+def _commands(value: Any, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every list of containers below, with the nearest name above it."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _commands(item, name)
+    if not isinstance(value, dict):
+        return
+    containers = value.get("containers")
+    if isinstance(containers, list) and containers and isinstance(containers[0], dict):
+        yield name, first_command(containers[0])
+    named = str(value.get("groupName") or value.get("name") or name)
+    for key, below in value.items():
+        if key in PARTS:
+            yield from _commands(below, PARTS[key])
+        elif key != "metadata":
+            yield from _commands(below, key.lower() if name == "by kind" else named)
+
+
+def first_command(container: Spec) -> tuple[str, ...]:
+    """Command and arguments of a container."""
+    words = [*_words(container.get("command")), *_words(container.get("args"))]
+    return tuple(words)
+
+
+def _words(said: object) -> list[str]:
+    return [str(word) for word in said] if isinstance(said, list) else []
 
 
 def job(source: Source) -> Owned:

@@ -41,5 +41,7 @@ class Understood(Data, frozen=True, kw_only=True):
     """Names of the variables each member will find."""
     files: tuple[str, ...] = ()
     """Files that were read besides the job itself."""
+    commands: dict[str, tuple[str, ...]] = {}
+    """What the first container of each role runs, where it was read from a manifest."""
     others: "tuple[Understood, ...]" = ()
     """Further gangs of the same file."""
