@@ -33,7 +33,7 @@ def planned(client: Client, options: dict[str, Any], words: tuple[str, ...], dev
     """A dry run of one job: 0 if it would start now."""
     from tutti.cli.submission import start, submission  # noqa: PLC0415 - not needed for --help
 
-    sent = submission(options, words)
+    sent = submission(options, words, only_look=True)
     start(client, devices)
     answer = client.post("/v1/plan", sent)
     show(answer, output, lambda: dry_lines(answer), [answer["job"]])
