@@ -12,7 +12,7 @@ WORKERS ?= 2
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train
 
-.PHONY: help venv venv-base demo test check coverage $(BENCHES) soak validate system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak validate system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -30,8 +30,8 @@ Python 3.11 or later was not found.
        make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)
 endef
 
-demo: venv-base ## two gangs on four cards: the deadlock, and its absence
-	@$(call script,examples/deadlock.py)
+demo: venv-base ## one minute on eight made-up devices: real gangs, promises, repairs, the page
+	@$(call script,examples/demo.py)
 
 check: venv-base ## style, types, import layers, links, shape
 	@$(RUN) tools/check.py
@@ -46,6 +46,9 @@ coverage: venv ## which lines no test reaches
 
 $(BENCHES): venv ## figures against their goals; the last line is JSON
 	@$(call script,bench/$(patsubst bench-%,%,$@).py)
+
+cluster: venv-base ## a real API server with made-up nodes, to try things out
+	@$(RUN) -m tools.control_plane.run $(ARGS)
 
 soak: venv-base ## the promises over 100,000 worlds each; SEED=n repeats a run
 	@test -d tests/promises || { echo "make soak: not there yet (tests/promises)"; exit 1; }

@@ -175,6 +175,8 @@ class LocalBackend:
         run.link = KeeperLink(
             run.folder, lambda message: self.heard(held, run, message), lambda: self.spawn(self.remains.look(held, run))
         )
+        if run.leaving:
+            self._send_stop(run)
         await run.link.connect()
 
     # -- what keepers say
@@ -246,6 +248,9 @@ class LocalBackend:
             self.on_news(held, "lost", f"rank {rank} was {died(code)}")
             if run.here(one.role):
                 where = (one.node,), (1,)
+                run.broken = True
+                self.journal.later(shelf.moved(run))
+                self._give_devices(held, list(one.devices))
                 self.tell(ev.MemberLost(now_us(), held.name, one.role, *where, ranks=(one.role_rank,)))
 
     # -- changing size
@@ -351,7 +356,9 @@ class LocalBackend:
             return
         seats = change.seats if len(here) == sum(s.members for s in change.seats) else seats_of(held.gang, here)
         self.tell(ev.Resized(now_us(), held.name, seats))
-        self.tell(ev.Running(now_us(), held.name))
+        if run.broken:
+            run.broken = False
+            self.tell(ev.Running(now_us(), held.name))
 
     def _unchanged(self, held: Held, run: Run, change_id: str, why: str) -> None:
         change = run.change
@@ -386,9 +393,14 @@ class LocalBackend:
             return
         if not run.leaving or leaving == "cancel":
             run.leaving, run.leaving_why = leaving, why
+        run.grace_s = grace_s
+        self._send_stop(run)
+
+    def _send_stop(self, run: Run) -> None:
+        """A keeper that is not there yet hears it as soon as it is."""
         if run.link is not None:
-            leave = leaving in {"requeue", "park"}
-            run.link.send({"say": "stop", "grace_s": grace_s, "why": leaving, "leave": leave})
+            leave = run.leaving in {"requeue", "park"}
+            run.link.send({"say": "stop", "grace_s": run.grace_s, "why": run.leaving, "leave": leave})
 
     def _fail(self, held: Held, why: str) -> None:
         if held.run is not None:

@@ -66,7 +66,10 @@ class Run(msgspec.Struct):
     leaving: str = ""
     """Why it was told to end: cancel, fail, requeue, park or restart."""
     leaving_why: str = ""
+    grace_s: float = 0.0
     change: Change | None = None
+    broken: bool = False
+    """A member was lost and is not replaced yet."""
     can: tuple[str, ...] = ()
     saved: bool = False
     """It answered that its state is kept whole."""

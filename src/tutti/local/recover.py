@@ -17,6 +17,10 @@ from .layout import seats_of
 from .settings import Settings
 
 
+CANCEL_S = 5.0
+"""Time to end by itself for a job that had been cancelled before the daemon died."""
+
+
 class Recovery:
     """Reads the journal into a listing, and goes on with what was under way."""
 
@@ -105,7 +109,7 @@ class Recovery:
         """Listen to the keepers that live, and take in the ends of those that do not."""
         for held, run, _ in self._after:
             if held.course.cancelled:
-                run.leaving, run.leaving_why = "cancel", held.course.cancelled
+                run.leaving, run.leaving_why, run.grace_s = "cancel", held.course.cancelled, CANCEL_S
             await self._resume(held, run)
 
     async def _resume(self, held: Held, run: Run) -> None:
@@ -117,9 +121,6 @@ class Recovery:
                 await self._backend.attach(held, run)
             except OSError:
                 self._backend.spawn(self._backend.remains.look(held, run))
-            else:
-                if held.course.cancelled:
-                    self._backend.end(held, "cancel", held.course.cancelled, 5.0)
             return
         await asyncio.to_thread(tree.sweep, run.nonce)
         record = self._backend.read_exit(run) or {"why": "", "code": -9, "first": 0, "lost_first": True}

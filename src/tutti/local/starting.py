@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tutti
 from tutti.api.home import Home
-from tutti.engine.model import SECOND, Coupling
+from tutti.engine.model import SECOND
 from tutti.jobs.durations import duration
 from tutti.jobs.gang import array_of, notice_of
 from tutti.jobs.job import CPU, DEVICE, MEMORY, words_of
@@ -75,6 +75,7 @@ class Starting:
             env={**cleaned(held.env), **job.env},
             logs=str(logs),
             members=[self.member(held, run, one) for one in run.here()],
+            locks=[self.ports.lock(run.port + at) for at in range(self._ports(held, run))],
             channel=str(run.folder / "c"),
             umask=held.origin.umask,
             log_bytes=self.settings.log_bytes,
@@ -91,6 +92,8 @@ class Starting:
     def _ports(self, held: Held, run: Run) -> int:
         """How many ports in a row: members of some frameworks listen on one each."""
         framework = held.job.framework or held.origin.framework
+        if held.is_loose:
+            return 0
         return min(len(run.here()), MOST_ADDRESSES) if framework == "tensorflow" else 1
 
     def _memory(self, held: Held, one: Placed) -> int:
@@ -98,14 +101,10 @@ class Starting:
 
     def member(self, held: Held, run: Run, one: Placed) -> MemberSpec:
         """One rank."""
-        role = held.gang.roles[one.role]
-        here = run.here()
         part = list(held.job.roles.values())[one.role] if held.job.roles else held.job
         captured = {**held.env, **held.job.env}
         given = variables(self.place(held, run, one), self.gathering(held, run), captured)
         locks = [self._numbers[device].lock for device in one.devices]
-        if one is here[0] and role.coupling is Coupling.GANG:
-            locks += [self.ports.lock(run.port + at) for at in range(self._ports(held, run))]
         words = list(words_of(part.command)) if held.job.roles and part.command else []
         return MemberSpec(one.id, given, locks, self._cpus(one), self._with_task(held, one, words))
 

@@ -91,7 +91,7 @@ class Keeper:
     def enter(self, specs: list[MemberSpec]) -> str:
         """Start members behind one gate, all of them or none; why not, or nothing."""
         try:
-            self.locks.take([path for spec in specs for path in spec.locks])
+            self.locks.take([*self.spec.locks, *(path for spec in specs for path in spec.locks)])
         except Busy as problem:
             self.refusal = str(problem)
             self.closing = self.closing or not self.members
@@ -102,7 +102,9 @@ class Keeper:
         gate.open()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
-        self.tell({"say": "up", "at": now_us(), "ranks": [spec.rank for spec in specs]})
+        for message in members_messages(fresh, bool(self.stopping_since)):
+            self.tell(message)
+        self.tell({"say": "up", "at": now_us()})
         return ""
 
     def _start(self, spec: MemberSpec, gate: Gate) -> Member:
@@ -146,7 +148,9 @@ class Keeper:
         one.watch.close()
         self._drain(one)
         self._judge(one)
-        if one.released or self.spec.loose:
+        if one.released or self.spec.loose or (code < 0 and not self.stopping_since):
+            # Its place may be given to somebody else, so nothing of it may be left there.
+            tree.end_session(one.pid)
             self.locks.give(one.spec.locks)
         self.tell({**exit_message(one), "ending": bool(self.stopping_since)})
         if self.spec.loose:
@@ -283,10 +287,8 @@ class Keeper:
 
     def hello(self) -> list[dict[str, Any]]:
         """Everything a daemon must know that has just connected, in lines of bounded length."""
-        ending = bool(self.stopping_since)
-        rows = [[one.rank, one.pid, one.code, one.released or ending] for one in self.members.values()]
-        parts = [rows[at : at + ROWS_AT_ONCE] for at in range(0, len(rows), ROWS_AT_ONCE)]
-        return [self._greeting(), *({"say": "members", "rows": part} for part in parts), {"say": "synced"}]
+        known = members_messages(list(self.members.values()), bool(self.stopping_since))
+        return [self._greeting(), *known, {"say": "synced"}]
 
     def _greeting(self) -> dict[str, Any]:
         return {
@@ -348,6 +350,13 @@ def first_failure(members: list[Member]) -> Member | None:
     """The member that failed first; one that failed by itself rather than one that was told to end."""
     failed = [one for one in members if one.code and not one.released]
     return min(failed, key=lambda one: (one.failed_at, one.rank), default=None)
+
+
+def members_messages(members: list[Member], ending: bool) -> list[dict[str, Any]]:
+    """Who the members are, in lines of bounded length."""
+    rows = [[one.rank, one.pid, one.code, one.released or ending] for one in members]
+    parts = [rows[at : at + ROWS_AT_ONCE] for at in range(0, len(rows), ROWS_AT_ONCE)]
+    return [{"say": "members", "rows": part} for part in parts]
 
 
 def exit_message(one: Member) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Spec:
     """Folder of the log files."""
     members: list[MemberSpec]
     version: int = VERSION
+    locks: list[str] = field(default_factory=list)
+    """Lock files of what belongs to the gang as a whole, such as the port its members meet at."""
     channel: str = ""
     """Where the job's channel listens; empty for none."""
     umask: int = 0o022

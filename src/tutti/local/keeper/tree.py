@@ -10,9 +10,12 @@ import time
 from collections.abc import Collection
 
 from tutti.local.keeper.cgroup import Cgroup
+from tutti.train.agent.watch import state_of
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PATIENT_AFTER_S = 1.0
+"""How long the killing goes on without a pause: whoever forks without rest must not get one."""
 _LIBC = ctypes.CDLL(None)
 MARK = "TUTTI_RUN"
 """The variable that every process of a run carries, unless it took it off."""
@@ -31,11 +34,32 @@ def die_with(parent: int) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below one, parents first; those that have ended and wait to be reaped are left out."""
+    """Every process below one, parents first; those that have ended and wait to be reaped may be among them."""
+    if not os.path.exists(f"/proc/{root}/task/{root}/children"):
+        return _by_parents(root)
+    found, todo = [], [root]
+    while todo:
+        below = _children(todo.pop())
+        found += below
+        todo += below
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """The kernel's own list: quick enough to catch up with processes that live for a millisecond."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += [int(number) for number in file.read().split()]
+    return found
+
+
+def _by_parents(root: int) -> list[int]:
+    """The same from a look at every process, for kernels without that list."""
     children: dict[int, list[int]] = {}
-    for pid, parent, state in processes():
-        if state not in ("Z", "X"):
-            children.setdefault(parent, []).append(pid)
+    for pid, parent, _ in processes():
+        children.setdefault(parent, []).append(pid)
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
@@ -72,26 +96,34 @@ def end_tree(group: Cgroup | None, members: Collection[int], wait_s: float = 10.
 
     Everything is stopped before anything is killed, so that a fork bomb cannot outrun the killing.
     """
-    limit = time.monotonic() + wait_s
-    while left := living(group):
+    begun = time.monotonic()
+    while left := living(group, members):
         if group is not None:
             group.kill()
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in left:
                 _send(pid, number)
-        reap_strangers(members)
-        if time.monotonic() > limit:
-            return living(group)
-        time.sleep(0.002)
+        reap_strangers(left, members)
+        spent = time.monotonic() - begun
+        if spent > wait_s:
+            return living(group, members)
+        if spent > PATIENT_AFTER_S:
+            time.sleep(0.002)
     return []
 
 
-def living(group: Cgroup | None) -> list[int]:
+def living(group: Cgroup | None, members: Collection[int] = ()) -> list[int]:
     """Every process that came from the members and has not ended."""
     if not _has_children():
         return group.pids() if group is not None else []
     me = os.getpid()
-    return sorted({*descendants(me), *(group.pids() if group is not None else ())} - {me})
+    found = {*descendants(me), *(group.pids() if group is not None else ())} - {me}
+    return sorted(pid for pid in found if _counts(state_of(pid), pid in members))
+
+
+def _counts(state: str, is_member: bool) -> bool:
+    """Members that have ended wait for their own handles; anybody else who has is still to be collected here."""
+    return state not in ("", "X") and not (state == "Z" and is_member)
 
 
 def _has_children() -> bool:
@@ -101,6 +133,28 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def end_session(leader: int) -> None:
+    """Kill what is left of a member that has ended: everything in its session."""
+    for _ in range(100):
+        left = [pid for pid, session in _sessions() if session == leader]
+        for pid in left:
+            _send(pid, signal.SIGKILL)
+        if not left:
+            return
+
+
+def _sessions() -> list[tuple[int, int]]:
+    """Every living process with its session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+                if fields[0] not in (b"Z", b"X"):
+                    found.append((int(name), int(fields[3])))
+    return found
 
 
 def sweep(nonce: str, wait_s: float = 10.0) -> list[int]:
@@ -116,11 +170,10 @@ def sweep(nonce: str, wait_s: float = 10.0) -> list[int]:
     return []
 
 
-def reap_strangers(members: Collection[int]) -> None:
+def reap_strangers(ended: Collection[int], members: Collection[int]) -> None:
     """Collect adopted orphans that have ended; members are collected through their own handles."""
-    me = os.getpid()
-    for pid, parent, state in processes():
-        if parent == me and state == "Z" and pid not in members:
+    for pid in ended:
+        if pid not in members:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
 
