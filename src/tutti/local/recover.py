@@ -16,7 +16,6 @@ from .keeper import records, tree
 from .layout import seats_of
 from .settings import Settings
 
-
 CANCEL_S = 5.0
 """Time to end by itself for a job that had been cancelled before the daemon died."""
 
