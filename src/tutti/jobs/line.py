@@ -1,12 +1,12 @@
 """A launch line: wrappers are taken off, the launcher is recognised, and what it runs is read in turn."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import PurePath
 
 from .draft import Draft
 from .problems import Misread
-from .readers import accelerate, dask, deepspeed, horovod, lightning, mpi, python, ray, spark, srun, torchrun
 from .shell import Command, Word, commands
 
 MOST_DEPTH = 6
@@ -88,28 +88,28 @@ VERB_VALUES = {
     "--directory",
 }
 CONTAINERS = {"singularity": {"exec", "run"}, "apptainer": {"exec", "run"}, "enroot": {"start"}, "shifter": set()}
-Reader = Callable[[Sequence[Word], Draft], tuple[Word, ...]]
-LAUNCHERS: dict[str, Reader] = {
-    "torchrun": torchrun.read,
-    "ft_launcher": torchrun.read,
-    "dlrover-run": torchrun.read,
-    "accelerate-launch": accelerate.read,
-    "deepspeed": deepspeed.read,
-    "ds": deepspeed.read,
-    "mpirun": mpi.read,
-    "mpiexec": mpi.read,
-    "mpiexec.hydra": mpi.read,
-    "mpirun.openmpi": mpi.read,
-    "mpirun.mpich": mpi.read,
-    "mpiexec.openmpi": mpi.read,
-    "mpiexec.mpich": mpi.read,
-    "orterun": mpi.read,
-    "prterun": mpi.read,
-    "horovodrun": horovod.read,
-    "spark-submit": spark.read,
-    "srun": srun.read,
-    "ray": ray.read,
+LAUNCHERS = {
+    "torchrun": "torchrun",
+    "ft_launcher": "torchrun",
+    "dlrover-run": "torchrun",
+    "accelerate-launch": "accelerate",
+    "deepspeed": "deepspeed",
+    "ds": "deepspeed",
+    "mpirun": "mpi",
+    "mpiexec": "mpi",
+    "mpiexec.hydra": "mpi",
+    "mpirun.openmpi": "mpi",
+    "mpirun.mpich": "mpi",
+    "mpiexec.openmpi": "mpi",
+    "mpiexec.mpich": "mpi",
+    "orterun": "mpi",
+    "prterun": "mpi",
+    "horovodrun": "horovod",
+    "spark-submit": "spark",
+    "srun": "srun",
+    "ray": "ray",
 }
+"""Programs that start jobs, and which reader knows them. A reader is imported when its program is seen."""
 SAYS = {
     "torchrun": "a torchrun line",
     "accelerate": "an accelerate line",
@@ -206,17 +206,21 @@ def _contained(words: Sequence[Word], draft: Draft | None) -> tuple[Word, ...]:
 def _launched(name: str, rest: tuple[Word, ...], draft: Draft) -> tuple[Word, ...] | None:
     """What a launcher starts; None where the program is no launcher."""
     first = rest[0].text if rest else ""
-    if name in {"ft_launcher", "dlrover-run"}:
-        return torchrun.read(rest, draft, name)
-    if name in {"mpiexec", "mpiexec.hydra", "orterun"}:
-        return mpi.read(rest, draft, name)
     if name == "accelerate":
-        return accelerate.read(rest[1:], draft) if first == "launch" else None
+        return _read_by("accelerate", rest[1:], draft) if first == "launch" else None
     if name in {"fabric", "lightning"} and first == "run":
-        return lightning.read(rest[2:] if len(rest) > 1 and rest[1].text == "model" else rest[1:], draft)
+        return _read_by("lightning", rest[2:] if len(rest) > 1 and rest[1].text == "model" else rest[1:], draft)
     if name == "dask" or name.startswith("dask-"):
-        return dask.read(name, rest, draft)
-    return LAUNCHERS[name](rest, draft) if name in LAUNCHERS else None
+        return _read_by("dask", rest, draft, name)
+    if name not in LAUNCHERS:
+        return None
+    named = LAUNCHERS[name] in {"torchrun", "mpi"}
+    return _read_by(LAUNCHERS[name], rest, draft, *([name] if named else []))
+
+
+def _read_by(reader: str, words: Sequence[Word], draft: Draft, *program: str) -> tuple[Word, ...]:
+    rest: tuple[Word, ...] = import_module(f"tutti.jobs.readers.{reader}").read(words, draft, *program)
+    return rest
 
 
 def _program(words: Sequence[Word], draft: Draft, depth: int, nested: bool = True) -> None:
@@ -225,7 +229,7 @@ def _program(words: Sequence[Word], draft: Draft, depth: int, nested: bool = Tru
         return
     first = words[0].text
     if first == "-m" or first.endswith(".py"):
-        python.read(words, draft)
+        _read_by("python", words, draft)
     elif nested:
         read(words, draft, depth + 1)
 
@@ -237,7 +241,7 @@ def _python(words: Sequence[Word], draft: Draft, depth: int) -> None:
         module, rest = words[at + 1].text, tuple(words[at + 2 :])
         if module in TORCH_MODULES:
             draft.what = draft.what or "a torchrun line"
-            _program(torchrun.read(rest, draft, f"python -m {module}"), draft, depth)
+            _program(_read_by("torchrun", rest, draft, f"python -m {module}"), draft, depth)
             return
         if module in MODULES or module in MODULE_PROGRAMS:
             name = MODULE_PROGRAMS.get(module) or {"accelerate": "accelerate-launch"}.get(
@@ -246,7 +250,7 @@ def _python(words: Sequence[Word], draft: Draft, depth: int) -> None:
             read((Word(name), *rest), draft, depth + 1)
             return
     draft.what = draft.what or "a Python program"
-    python.read(words, draft)
+    _read_by("python", words, draft)
 
 
 def _shell(words: Sequence[Word], draft: Draft, depth: int) -> None:

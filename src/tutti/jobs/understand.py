@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import line, script
-from .batch.header import managers
+from . import line
 from .draft import COMMAND_LINE, Draft
 from .file import has_directives, read_job, toml_lines
 from .files import Files, read_text
@@ -78,6 +77,9 @@ def understand_text(
         return understand_manifest(text, source, options)
     if source.endswith((".toml", ".yaml", ".yml")):
         return _job_file(text, source, options, files, env)
+    from . import script  # noqa: PLC0415 - the batch systems are not needed for a line
+    from .batch.header import managers  # noqa: PLC0415
+
     draft = _draft(files, options, env)
     if managers(text) or has_directives(text) or not source.endswith(".py"):
         draft.what = "a shell script"

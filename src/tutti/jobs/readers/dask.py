@@ -16,7 +16,7 @@ WORKER = spec(
 )
 
 
-def read(program: str, words: Sequence[Word], draft: Draft) -> tuple[Word, ...]:
+def read(words: Sequence[Word], draft: Draft, program: str = "dask") -> tuple[Word, ...]:
     """`dask scheduler`, `dask worker ADDRESS`, and the old names of both."""
     verb = program.removeprefix("dask-") if program.startswith("dask-") else (words[0].text if words else "")
     rest = words if program.startswith("dask-") else words[1:]

@@ -6,7 +6,7 @@ from tutti.jobs.draft import Draft
 from tutti.jobs.scan import Call, Scan, scan
 from tutti.jobs.shell import Word
 
-from . import deepspeed, lightning, megatron, ray, tensorflow
+from . import megatron
 
 SPECIFIC = {
     "deepspeed": ("deepspeed",),
@@ -27,21 +27,21 @@ ABOVE = {"nemo": ("megatron", "lightning"), "lightning": ("deepspeed",), "accele
 CONFIGS = {"--deepspeed", "--deepspeed_config", "--deepspeed-config"}
 
 
-def read(words: Sequence[Word], draft: Draft) -> None:
+def read(words: Sequence[Word], draft: Draft) -> tuple[Word, ...]:
     """The program words of a line: script and arguments, `-m module`, or `-c code`."""
     script, arguments = _script(words)
     draft.framework("python", draft.place("python"))
     _arguments(arguments, draft)
     if script is None:
-        return
+        return ()
+    text = None if script.unknown else draft.files.text(script.text)
     if script.unknown:
         draft.warn(f"{script.text} is known only when it runs, so its imports were not read")
-        return
-    text = draft.files.text(script.text)
-    if text is None:
+    elif text is None:
         draft.warn(f"{script.text} is not here, so its imports were not read")
-        return
-    read_script(scan(text, script.text), script.text, draft)
+    else:
+        read_script(scan(text, script.text), script.text, draft)
+    return ()
 
 
 def read_script(found: Scan, source: str, draft: Draft) -> None:
@@ -72,15 +72,22 @@ def _script(words: Sequence[Word]) -> tuple[Word | None, tuple[Word, ...]]:
 
 def _arguments(arguments: Sequence[Word], draft: Draft) -> None:
     megatron.read(arguments, draft)
-    lightning.read_arguments(arguments, draft)
+    if any(word.text.startswith("--trainer.") for word in arguments):
+        from . import lightning  # noqa: PLC0415 - each reader only when it is needed
+
+        lightning.read_arguments(arguments, draft)
     for at, word in enumerate(arguments):
         key, equals, value = word.text.partition("=")
         if key in CONFIGS:
             named = value if equals else (arguments[at + 1].text if at + 1 < len(arguments) else "")
             if named.endswith(".json"):
                 draft.framework("deepspeed", draft.place(key))
+                from . import deepspeed  # noqa: PLC0415
+
                 deepspeed.read_config(named, draft)
-    if not draft.launcher:
+    if not draft.launcher and draft.env.get("TF_CONFIG"):
+        from . import tensorflow  # noqa: PLC0415
+
         tensorflow.read_config(draft)
 
 
@@ -108,8 +115,12 @@ def _frameworks(found: Scan, source: str, draft: Draft) -> None:
 def _call(call: Call, found: Scan, draft: Draft) -> None:
     match call.name:
         case "Trainer" | "Fabric" if any(found.line_of(module) for module in SPECIFIC["lightning"]):
+            from . import lightning  # noqa: PLC0415
+
             lightning.read_trainer(call, draft)
         case "ScalingConfig" if found.line_of("ray"):
+            from . import ray  # noqa: PLC0415
+
             ray.read_scaling(call, draft)
         case "initialize" if "jax" in call.path.split(".") or call.path.endswith("distributed.initialize"):
             _jax(call, found, draft)
