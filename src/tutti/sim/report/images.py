@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from tutti.sim.experiment import Case, Outcome
 
@@ -53,7 +54,7 @@ def _end(outcome: Outcome) -> int:
 
 
 def _span(found: list[Outcome]) -> tuple[float, float]:
-    return 0.0, max(series.shown_until(outcome.record) for outcome in found)
+    return series.shown_from(found[0].record), max(series.shown_until(outcome.record) for outcome in found)
 
 
 def _lines(axes: Axes, found: list[Outcome], curve: Callable[[Outcome], series.Curve]) -> None:
@@ -68,6 +69,7 @@ def utilisation(axes: Axes, case: Case, found: list[Outcome]) -> None:
     """Part of the devices that is held."""
     _lines(axes, found, lambda outcome: series.used(outcome.record, case.devices, _end(outcome)))
     axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1.02), xlim=_span(found))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
 def queue(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG001 - every picture takes the same
@@ -80,6 +82,8 @@ def completion(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: A
     """How soon jobs are done."""
     _lines(axes, found, lambda outcome: series.completion(outcome.record))
     axes.set(xlabel="hours from submission to end", ylabel="part of the jobs", xscale="log", ylim=(0, 1.02))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda hours, _: f"{hours:g}"))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
 def widths(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG001
@@ -96,7 +100,7 @@ def widths(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG00
 
 def ledger(axes: Axes, case: Case, found: list[Outcome]) -> None:
     """What device time was spent on."""
-    areas = series.areas(found[-1].samples, case.devices)
+    areas = series.areas(found[-1].samples, case.devices, found[-1].record)
     kinds = [what for what in LEDGER if what in areas.parts and areas.parts[what].max(initial=0) > 0.001]
     if len(areas.hours) and kinds:
         axes.stackplot(
@@ -106,6 +110,7 @@ def ledger(axes: Axes, case: Case, found: list[Outcome]) -> None:
             colors=[LEDGER[what][1] for what in kinds],
         )
     axes.set(xlabel="hours", ylabel="part of all devices", ylim=(0, 1), xlim=_span(found[-1:]))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
@@ -124,8 +129,12 @@ def promise(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG0
     """How true the first promise was."""
     for at, outcome in enumerate(found):
         made = series.promises(outcome.record)
-        axes.scatter(made.ahead, made.late, s=6, alpha=0.35, color=policy_colour(at), label=outcome.metrics.policy)
+        axes.scatter(made.ahead, made.late, s=14, alpha=0.45, color=policy_colour(at), label=outcome.metrics.policy)
     axes.axhline(0, color=QUIET, linewidth=0.8)
+    if max(map(abs, axes.get_ylim())) < 0.1:
+        axes.set_ylim(-1, 1)
+    if not axes.collections or not any(len(dots.get_offsets()) for dots in axes.collections):  # type: ignore[arg-type]
+        axes.text(0.5, 0.5, "nobody was promised a start", transform=axes.transAxes, ha="center", color=QUIET)
     axes.set(xlabel="promised so many hours ahead", ylabel="started so many hours later")
     axes.legend(loc="best")
 

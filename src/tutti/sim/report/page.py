@@ -8,72 +8,44 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from tutti.sim.experiment import Case, Outcome
-from tutti.sim.results import LABELS, bound_column, column_of
 
 from . import series
+from .frame import figures, framed, headline, notes
 from .look import GRID, INK, LEDGER, QUIET, bar_colour, policy_colour
 
 Picture = Callable[[Case, list[Outcome]], go.Figure]
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;color:#22303c;max-width:1080px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.15rem;margin:2.2rem 0 .2rem}
-p.note{color:#6b7783;margin:.2rem 0}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .8rem;text-align:right;border-bottom:1px solid #e6e9ec}
-th:first-child,td:first-child{text-align:left}
-"""
+CONFIG = {"displaylogo": False, "displayModeBar": "hover", "responsive": True}
 
 
 def write_page(case: Case, found: list[Outcome], path: Path) -> Path:
     """Write the page."""
-    title = f"{case.log.source} on {case.devices:,} devices"
-    body = [f"<h1>{escape(title)}</h1>", *_assumptions(case, found), _table(case, found)]
+    body = headline(case, found)
     for name, (heading, says, picture) in PICTURES.items():
         figure = picture(case, found)
         _dress(figure)
-        chart = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False})
-        about = says.format(policy=escape(found[-1].metrics.policy), policies=len(found))
+        chart = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG)
+        about = says.format(policy=escape(found[-1].metrics.policy))
         body.append(f"<h2>{escape(heading)}</h2><p class=note>{about}</p>{chart}")
-    head = f"<meta charset=utf-8><title>{escape(title)}</title><style>{STYLE}</style><script>{get_plotlyjs()}</script>"
-    path.write_text(f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(body)}</body></html>")
+    body += [figures(case, found), notes(case, found)]
+    path.write_text(framed(f"{case.log.source} on {case.devices:,} devices", body, get_plotlyjs()))
     return path
-
-
-def _assumptions(case: Case, found: list[Outcome]) -> list[str]:
-    said = [
-        f"{len(case.log.rows):,} jobs, offered load {case.offered:.2f}, estimates {case.estimates}.",
-        f"Read as {case.log.kind}; {len(case.faults)} faults.",
-        *case.log.notes,
-    ]
-    if case.log.left_out:
-        said.append(f"{len(case.log.left_out)} entries of the trace were left out.")
-    if any(outcome.interrupted for outcome in found):
-        said.append("The run was interrupted: the figures are of what had ended by then.")
-    return [f"<p class=note>{escape(each)}</p>" for each in said]
-
-
-def _table(case: Case, found: list[Outcome]) -> str:
-    columns = [*(column_of(outcome.metrics) for outcome in found), bound_column(case.bounds())]
-    heads = ["", *(outcome.metrics.policy for outcome in found), "bound"]
-    rows = [[label, *(column[at] for column in columns)] for at, label in enumerate(LABELS)]
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{lines}</table>"
 
 
 def _dress(figure: go.Figure) -> None:
     figure.update_layout(
         template="plotly_white",
+        height=figure.layout.height or 420,
         font={"color": INK, "size": 14},
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
-        height=420,
-        legend={"orientation": "h", "y": 1.12},
+        legend={"orientation": "h", "y": 1.1, "x": 0},
+        hoverlabel={"font_size": 13},
     )
     figure.update_xaxes(gridcolor=GRID, title_font_color=QUIET)
     figure.update_yaxes(gridcolor=GRID, title_font_color=QUIET)
 
 
 def _span(found: list[Outcome]) -> list[float]:
-    return [0.0, max(series.shown_until(outcome.record) for outcome in found)]
+    return [series.shown_from(found[0].record), max(series.shown_until(outcome.record) for outcome in found)]
 
 
 def _lines(found: list[Outcome], curve: Callable[[Outcome], series.Curve], x: str, y: str) -> go.Figure:
@@ -94,7 +66,7 @@ def utilisation(case: Case, found: list[Outcome]) -> go.Figure:
         "hours",
         "part of all devices",
     )
-    return figure.update_yaxes(range=[0, 1.02]).update_xaxes(range=_span(found))
+    return figure.update_yaxes(range=[0, 1.02], tickformat=".0%").update_xaxes(range=_span(found))
 
 
 def queue(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001 - every picture takes the same
@@ -111,7 +83,7 @@ def completion(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
         "hours from submission to end",
         "part of the jobs",
     )
-    return figure.update_xaxes(type="log")
+    return figure.update_xaxes(type="log", dtick=1).update_yaxes(range=[0, 1.02], tickformat=".0%")
 
 
 def widths(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
@@ -129,7 +101,7 @@ def widths(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
 
 def ledger(case: Case, found: list[Outcome]) -> go.Figure:
     """What device time was spent on."""
-    areas = series.areas(found[-1].samples, case.devices)
+    areas = series.areas(found[-1].samples, case.devices, found[-1].record)
     figure = go.Figure()
     for what, (name, colour) in LEDGER.items():
         part = areas.parts.get(what)
@@ -140,10 +112,14 @@ def ledger(case: Case, found: list[Outcome]) -> go.Figure:
                 name=name,
                 stackgroup="all",
                 line={"width": 0},
-                fillcolor=colour,
+                fillcolor="rgba(140,150,160,.22)" if what == "no-demand" else colour,
             )
     figure.update_xaxes(range=_span(found[-1:]))
-    return figure.update_layout(xaxis_title="hours", yaxis_title="part of all devices", yaxis_range=[0, 1])
+    return figure.update_layout(
+        xaxis_title="hours",
+        yaxis={"title": "part of all devices", "range": [0, 1], "tickformat": ".0%"},
+        legend_traceorder="normal",
+    )
 
 
 def gantt(case: Case, found: list[Outcome]) -> go.Figure:
@@ -162,7 +138,12 @@ def gantt(case: Case, found: list[Outcome]) -> go.Figure:
             opacity=0.85,
         )
     )
-    return figure.update_layout(xaxis_title="hours", yaxis_title="node", barmode="overlay")
+    return figure.update_layout(
+        xaxis={"title": "hours", "range": series.window(found[-1].record, found[-1].report.at)},
+        yaxis={"title": "node", "range": [0, len(case.node_sizes)]},
+        barmode="overlay",
+        height=max(420, min(14 * len(case.node_sizes), 900)),
+    )
 
 
 def promise(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
@@ -175,9 +156,13 @@ def promise(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
             y=made.late[: series.MOST_BARS].round(4).tolist(),
             name=outcome.metrics.policy,
             mode="markers",
-            marker={"color": policy_colour(at), "size": 4, "opacity": 0.4},
+            marker={"color": policy_colour(at), "size": 6, "opacity": 0.5},
         )
-    return figure.update_layout(xaxis_title="promised so many hours ahead", yaxis_title="started so many hours later")
+    spread = max((abs(value) for trace in figure.data for value in trace.y), default=0.0)
+    return figure.update_layout(
+        xaxis={"title": "promised so many hours ahead", "rangemode": "tozero"},
+        yaxis={"title": "started so many hours later", "range": None if spread > 0.1 else [-1, 1]},
+    )
 
 
 PICTURES: dict[str, tuple[str, str, Picture]] = {

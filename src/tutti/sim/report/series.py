@@ -1,16 +1,19 @@
 """What the pictures show, as plain numbers: computed once, drawn as a page and as images."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tutti.engine.model import HOUR, SECOND
-from tutti.sim.record import Record
+from tutti.drive.account import Spent
+from tutti.engine.model import HOUR, SECOND, State
+from tutti.sim.record import ENDS, Record
 
 Floats = NDArray[np.float64]
 POINTS = 600
 MOST_BARS = 3_000
+KEPT, LOST = Spent.USEFUL.value, Spent.LATER_LOST.value
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)
 
 
@@ -124,12 +127,17 @@ def shown_until(record: Record) -> float:
     return float(max(np.percentile(ended[ended >= 0], 99) * 1.03, record.column("submitted").max())) / HOUR
 
 
+def shown_from(record: Record) -> float:
+    """When the first job was submitted, in hours."""
+    return float(min(record.submitted, default=0)) / HOUR
+
+
 def window(record: Record, end: int) -> tuple[float, float]:
     """The stretch of time around the longest queue whose bars can still be drawn, in hours."""
     spells = record.spells
     count = len(spells.task)
     if count <= MOST_BARS:
-        return 0.0, end / HOUR
+        return shown_from(record), min(end / HOUR, shown_until(record))
     queue = waiting(record, end)
     peak = float(queue.x[int(queue.y.argmax())])
     begun = np.sort(np.array(spells.begun, np.float64)) / HOUR
@@ -181,17 +189,35 @@ class Areas(NamedTuple):
     parts: dict[str, Floats]
 
 
-def areas(samples: list[tuple[int, dict[str, int]]], devices: int) -> Areas:
+def areas(samples: list[tuple[int, dict[str, int]]], devices: int, record: Record) -> Areas:
     """The ledger between samples, as rates."""
     kinds = sorted({what for _, total in samples for what, amount in total.items() if amount})
     at = np.array([moment for moment, _ in samples], np.float64)
-    span = np.maximum(np.diff(at), 1.0)
-    parts = {
-        what: np.maximum(np.diff(np.array([total.get(what, 0) for _, total in samples], np.float64)), 0.0)
-        / (span * devices)
-        for what in kinds
-    }
-    return Areas((at[1:] / HOUR) if len(at) > 1 else np.zeros(0), parts)
+    if len(at) < 2:
+        return Areas(np.zeros(0), {})
+    whole = np.maximum(np.diff(at), 1.0) * devices
+    spent = {what: np.diff(np.array([total.get(what, 0) for _, total in samples], np.float64)) for what in kinds}
+    if LOST in spent:
+        spent.update(_work_by_fate(spent, record, at))
+    return Areas(at[1:] / HOUR, {what: np.maximum(amount, 0.0) / whole for what, amount in spent.items()})
+
+
+def _work_by_fate(spent: dict[str, Floats], record: Record, at: Floats) -> dict[str, Floats]:
+    """Work that was lost in the end, at the time it was done: the ledger only learns of it when it is lost."""
+    done = spent.get(KEPT, 0.0) + spent[LOST]
+    spells, states = record.spells, np.array(record.state, np.int64)
+    wasted = states[np.array(spells.task, np.int64)] != ENDS.index(State.FINISHED)
+    ended = np.array(spells.ended, np.int64)
+    ended = np.where(ended < 0, int(at[-1]), ended)
+    held = np.array(spells.devices, np.float64) * wasted
+    begun = np.array(spells.begun, np.int64)
+    lost = np.array(
+        [(held * np.clip(np.minimum(ended, b) - np.maximum(begun, a), 0, None)).sum() for a, b in pairwise(at)]
+    )
+    if lost.sum():
+        lost *= spent[LOST].sum() / lost.sum()
+    lost = np.minimum(lost, np.maximum(done, 0.0))
+    return {KEPT: done - lost, LOST: lost}
 
 
 def seconds(value: int) -> float:

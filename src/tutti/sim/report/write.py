@@ -33,7 +33,9 @@ def write_jobs(outcome: Outcome, path: Path) -> Path:
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         names = [f"{name}_s" for name in COLUMNS]
-        out.writerow(["job", "user", "queue", "devices", *names, "runs", "interruptions", "promised_s", "state"])
+        out.writerow(
+            ["job", "user", "queue", "devices", *names, "wait_s", "runs", "interruptions", "promised_s", "state"]
+        )
         out.writerows(_row(record, row) for row in range(len(record)))
     return path
 
@@ -47,6 +49,7 @@ def _row(record: Record, row: int) -> list[object]:
         record.queues[row],
         record.width[row],
         *times,
+        _time(record.started[row] - record.submitted[row]) if record.started[row] >= 0 else "",
         record.runs[row],
         record.interruptions[row],
         _time(record.promised[row]),
