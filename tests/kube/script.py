@@ -40,6 +40,8 @@ class Script:
             for line in lines:
                 verb, plain, said = words(line)
                 await getattr(self, f"do_{verb}")(plain, said)
+            await self.still()
+            assert scheduler.compare() == 0, "the books differ from what the pods use"
 
     # -- what is there
 
@@ -105,6 +107,40 @@ class Script:
         if "rig" in said:
             more.setdefault("annotations", {}).update(dict([said["rig"].split(":")]))
         return pod(name, group, gpus, **more)
+
+    async def do_loose(self, plain: list[str], said: dict[str, str]) -> None:
+        """loose NAME PODSxGPUS: a native group whose pods need not start together"""
+        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup"}
+        meta = {"metadata": {"name": plain[0], "namespace": "default"}}
+        await self.stage.make_one(body | meta | {"spec": {"schedulingPolicy": {"basic": {}}}})
+        await self.do_pods(plain, said)
+
+    async def do_tree(self, plain: list[str], said: dict[str, str]) -> None:
+        """tree NAME CHILD:PODSxGPUS ... [topology=] [each=]: a composite group and its groups"""
+        name, *children = plain
+        api = "scheduling.k8s.io/v1alpha3"
+        ref = {"workloadRef": {"workloadName": name, "templateName": name}}
+        spec: dict[str, Any] = {
+            "schedulingPolicy": {"gang": {"minGroupCount": int(said.get("min", len(children)))}},
+            **ref,
+        }
+        if "topology" in said:
+            spec["schedulingConstraints"] = {"topology": [{"key": said["topology"]}]}
+        meta = {"name": name, "namespace": "default"}
+        await self.stage.make_one({"apiVersion": api, "kind": "CompositePodGroup", "metadata": meta, "spec": spec})
+        for child in children:
+            part, size = child.split(":")
+            count, _ = map(int, size.split("x"))
+            below: dict[str, Any] = {
+                "schedulingPolicy": {"gang": {"minCount": count}},
+                "parentCompositePodGroupName": name,
+            }
+            below["workloadRef"] = {"workloadName": name, "templateName": part}
+            if "each" in said:
+                below["schedulingConstraints"] = {"topology": [{"key": said["each"]}]}
+            meta = {"name": part, "namespace": "default"}
+            await self.stage.make_one({"apiVersion": api, "kind": "PodGroup", "metadata": meta, "spec": below})
+            await self.do_pods([part, size], said)
 
     async def do_other(self, plain: list[str], said: dict[str, str]) -> None:
         """other NAME GPUS NODE: a pod that somebody else has placed"""

@@ -157,6 +157,34 @@ def nodes(kubeconfig: str | None, context: str | None, file: str | None, output:
 
 
 @kube.command()
+@click.argument("file", type=click.File("r"))
+@connected
+@click.option("-n", "--namespace", metavar="NAME", help="For objects that name none.")
+def apply(file: Any, kubeconfig: str | None, context: str | None, namespace: str | None) -> None:
+    """Make the objects of a manifest, as `kubectl create -f` does."""
+    import asyncio  # noqa: PLC0415
+
+    from tutti.errors import Refused  # noqa: PLC0415
+    from tutti.kube import apply as applying  # noqa: PLC0415
+    from tutti.kube import credentials  # noqa: PLC0415
+    from tutti.kube.api import Api, ApiError  # noqa: PLC0415
+
+    who = credentials.find(kubeconfig, context)
+
+    async def make() -> list[str]:
+        api = Api(who)
+        try:
+            return await applying.apply(api, file.read(), file.name, namespace or who.namespace)
+        except ApiError as no:
+            raise Refused(no.message, where=file.name) from None
+        finally:
+            api.close()
+
+    for name in asyncio.run(make()):
+        click.echo(f"made {name}")
+
+
+@kube.command()
 @click.argument("target", metavar="FILE")
 @connected
 @click.option("--config", "file", metavar="FILE", help="Settings in TOML.")

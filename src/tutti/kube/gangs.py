@@ -117,6 +117,7 @@ class GangSeen:
     """A gang: what was declared, which pods there are, and who sits where."""
 
     __slots__ = (
+        "arrival",
         "asked",
         "awaiting",
         "declared",
@@ -142,6 +143,8 @@ class GangSeen:
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.arrival = 0
+        """Who came first within one second, which is as exactly as Kubernetes tells the time."""
         self.declared: Declared | None = None
         self.pods: dict[str, Seen] = {}
         self.gang: Gang | None = None
@@ -278,7 +281,7 @@ class GangSeen:
     def clear(self) -> None:
         """It has no seats any more."""
         self.desired, self.seats = [], {}
-        self.asked, self.up, self.leaving, self.is_placed = False, False, "", False
+        self.asked, self.up, self.leaving, self.is_placed, self.lost = False, False, "", False, 0
         self.failed_start, self.room_for = "", ""
         self.since = 0
 

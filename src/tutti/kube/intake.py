@@ -49,6 +49,7 @@ class Intake:
         self._changed_gangs: dict[str, None] = {}
         """Seated gangs that changed since somebody last looked for pods to seat."""
         self._kept: tuple[int, Known] | None = None
+        self._arrivals = 0
         self._resurvey = True
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}
@@ -251,6 +252,8 @@ class Intake:
     def _gang(self, key: str) -> GangSeen:
         if key not in self.gangs:
             self.gangs[key] = GangSeen(key)
+            self.gangs[key].arrival = self._arrivals
+            self._arrivals = min(self._arrivals + 1, 999_999)
             self.gangs[key].declared = self.groups.get(key)
         return self.gangs[key]
 
@@ -298,6 +301,9 @@ class Intake:
         if not inside:
             return own
         if own is not None and not own.partners:
+            if sum(group.parent == own.name for group in inside) < own.min:
+                # Groups of the tree are still to be declared.
+                return None
             leaves = [group for group in inside if not any(g.parent == group.name for g in inside)]
             return native.merged(own, sorted(leaves, key=lambda group: group.name))
         wanted = own.partners if own is not None else ()

@@ -135,7 +135,7 @@ class Mirror(Intake):
             said = msgspec.structs.replace(said, min=max(said.min - done, 1), parts={})
         created = [pod.created for pod in gang.pods.values()]
         facts = Facts(
-            submitted=min([*created, *([moment(said.created)] if said.created else [])], default=0),
+            submitted=min([*created, *([moment(said.created)] if said.created else [])], default=0) + gang.arrival,
             user=said.namespace,
             priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
             time=max((pod.time for pod in pods), default=0),
@@ -265,11 +265,19 @@ class Mirror(Intake):
                     gang.give_up(seat.role, seat.node)
         if gang.leaving:
             return self._left(gang, now)
+        if not gang.seats:
+            return self._emptied(gang, now)
         events = [e for c, lose in ((lost, True), (done, False)) for e in _drops(gang, c, numbers, now, lose)]
         if lost:
             gang.up = False
             gang.lost += sum(lost.values())
         return [*events, *self._settled(gang, numbers, now)]
+
+    def _emptied(self, gang: GangSeen, now: int) -> list[ev.Event]:
+        """Nobody is left on its seats: it waits again, as old as it was."""
+        gang.clear()
+        self.dirty_gangs[gang.key] = None
+        return [ev.Evicted(now, gang.key, interrupted=False)]
 
     def _settled(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         """The answer to a change of seats, and the news that everybody runs."""
@@ -381,3 +389,26 @@ def numbered(where: list[Where], numbers: Mapping[str, int], shapes: tuple[int, 
         Seats(tuple(numbers[n] for n, _ in role), tuple(c for _, c in role), shape)
         for role, shape in zip(where, shapes, strict=True)
     )
+
+
+def drift(mirror: Intake, world: World) -> int:
+    """Nodes of which the engine believes something else to be free than what the pods leave."""
+    used: dict[str, dict[str, int]] = {}
+    for pod in mirror.pods.values():
+        gang = mirror.gangs.get(pod.gang)
+        seat = gang.seats.get(pod.uid) if gang is not None else None
+        where = seat.node if seat is not None else pod.node or pod.nominated
+        if where and not pod.is_over:
+            amounts = used.setdefault(where, {})
+            for name, value in pod.wants.ask.items():
+                amounts[name] = amounts.get(name, 0) + value
+    wrong = 0
+    for name, at in world.node_index.items():
+        node = world.nodes[at]
+        free = world.classes.free[:, world.classes.of[at]]
+        taken = used.get(name, {})
+        for place, resource in enumerate(world.resources):
+            if node is not None and int(free[place]) != node.capacity.get(resource, 0) - taken.get(resource, 0):
+                wrong += 1
+                break
+    return wrong

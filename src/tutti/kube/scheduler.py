@@ -39,7 +39,7 @@ from .hands import Hands
 from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
-from .mirror import Mirror
+from .mirror import Mirror, drift
 from .status import GROUPS
 from .tell import Teller
 from .verify import objection
@@ -75,6 +75,7 @@ class Scheduler:
         self.ready = asyncio.Event()
         self._changed = asyncio.Event()
         self.notices: list[Notice] = []
+        self._compared = time.monotonic_ns()
 
     def _new_driver(self) -> Driver:
         epoch = f"{self.identity}/"
@@ -327,6 +328,18 @@ class Scheduler:
                 if gang.is_seated and gang.since and not gang.leaving:
                     self._overdue(gang, (now - gang.since) / 1e9)
             self._count()
+            if now - self._compared > self.config.resync * 1e9 and self.hands.is_idle:
+                self._compared = now
+                self.compare()
+
+    def compare(self) -> int:
+        """Add up every pod anew and compare with the engine's books, which are made afresh; how many nodes differ."""
+        self._step()
+        wrong = drift(self.mirror, self.driver.world)
+        self.metrics.add("tutti_kube_drift_total", wrong)
+        now = moment()
+        self.driver.resync(self.driver.world.listing(), now)
+        return wrong
 
     def _overdue(self, gang: GangSeen, age: float) -> None:
         if gang.bound < gang.least and age > self.config.start_within and not gang.lost:

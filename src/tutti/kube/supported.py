@@ -1,0 +1,50 @@
+"""Which fields of a pod bear on where it goes, and what we do about each. The documented list is made from it."""
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """A field and what becomes of it."""
+
+    field: str
+    does: str
+
+
+HONOURED = (
+    Field(
+        "containers, initContainers (sidecars too), overhead, pod-level resources",
+        "requests are added up as Kubernetes does, extended resources and ephemeral storage included",
+    ),
+    Field("nodeSelector, required node affinity (labels and names)", "exact: In, NotIn, Exists, DoesNotExist, Gt, Lt"),
+    Field(
+        "preferred node affinity",
+        "the whole gang on nodes that meet every preferred term where they hold it, else anywhere",
+    ),
+    Field(
+        "tolerations (Equal, Exists)",
+        "taints NoSchedule and NoExecute keep a pod off; cordoned nodes count as tainted; PreferNoSchedule is not read",
+    ),
+    Field("hostPort", "no two pods with one port and protocol on a node, whatever the address"),
+    Field(
+        "required pod affinity and anti-affinity",
+        "both ways, against every pod on every node; checked again pod by pod before a gang is bound",
+    ),
+    Field(
+        "topologySpreadConstraints (DoNotSchedule)",
+        "an upper bound for each domain while placing; checked exactly before a gang is bound",
+    ),
+    Field("volumes with a claim that is bound", "the node affinity of the volume"),
+    Field("schedulingGates", "a gated pod counts as not there yet"),
+    Field("nodeName", "a pod that has a node counts there, whoever put it there"),
+    Field("priority", "the order, and who may be preempted"),
+    Field("activeDeadlineSeconds", "how long the pod runs, where nothing better is said"),
+)
+REFUSED = (
+    Field("resourceClaims, containers.resources.claims", "device claims need kube-scheduler"),
+    Field("volumes with a claim that is not bound, or ephemeral", "binding volumes needs kube-scheduler"),
+    Field("volumes gcePersistentDisk, awsElasticBlockStore, iscsi, rbd", "conflicts of such disks are not known"),
+    Field("tolerations with Gt or Lt", "not understood yet"),
+    Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
+    Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
+    Field("minGroupCount below the number of groups", "a tree of groups starts whole"),
+)

@@ -1,0 +1,99 @@
+"""docs/reference/kubernetes.md, made from the code. `python -m tests.kube.pages` writes it anew."""
+
+import ast
+import inspect
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from tutti.kube import config
+from tutti.kube.kinds import DIALECTS
+from tutti.kube.metrics import METRICS
+from tutti.kube.rights import INSIDE, rights
+from tutti.kube.status import OWNERSHIP
+from tutti.kube.supported import HONOURED, REFUSED
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes.md"
+HEAD = """# Kubernetes
+
+`tutti kube run` schedules every pod whose `schedulerName` is `tutti`. This page is made from the code
+(`python -m tests.kube.pages`); how to install it and how to use it with what you have is told in
+[install on Kubernetes](../how-to/install-on-kubernetes.md) and
+[use the groups you have](../how-to/kubernetes-dialects.md).
+
+A gang is named `namespace/name`, with the dialect behind it where it is not the native one (`ml/train@volcano`). A pod
+without a group is a gang of one (`ml/web-0@pod`).
+
+## Annotations of ours
+
+| annotation | on | meaning |
+|---|---|---|
+| `tutti.dev/time` | group or pod | how long it runs: `30m`, `2h30m`; what reservation and backfill rest on |
+
+Where it is missing, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, and the history of like gangs are used.
+"""
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def sections() -> list[str]:
+    """Every part of the page."""
+    honoured = [(row.field, row.does) for row in HONOURED]
+    refused = [(row.field, row.does) for row in REFUSED]
+    rows = [(r.group or "core", r.resource, ", ".join(r.verbs), r.why) for r in rights()]
+    inside = [(r.group or "core", r.resource, ", ".join(r.verbs), r.why) for r in INSIDE]
+    metrics = [(f"`{m.name}`", m.kind, m.label or "-", m.says) for m in METRICS]
+    owners = [tuple(row) for row in OWNERSHIP]
+    kinds = [(k.name, k.group, ", ".join(k.versions), k.why) for k in DIALECTS]
+    return [
+        HEAD.strip(),
+        "## Settings\n\nA TOML file, `--config FILE` (in the cluster: the ConfigMap `tutti`). `policy` is the name of"
+        " a preset or the text of a [policy file](policy.md); `[queues.NAME]` tables have the fields of a queue,"
+        " with amounts as Kubernetes writes them.\n\n" + table(("key", "default", "meaning"), settings()),
+        "## Fields that are honoured\n\n" + table(("field of the pod", "what becomes of it"), honoured),
+        "## Fields that are refused\n\nA gang that uses one of these waits with"
+        " [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the field's name; nothing is ignored.\n\n"
+        + table(("field", "why"), refused),
+        "## Kinds that are read\n\n" + table(("kind", "API group", "versions", "what for"), kinds),
+        "## Who owns what\n\nWe write only what is ours, by server-side apply, and never by force.\n\n"
+        + table(("dialect", "spec", "admission", "status", "what we write"), owners),
+        "## Rights\n\nIn the whole cluster:\n\n" + table(("group", "resource", "verbs", "why"), rows),
+        "In our own namespace:\n\n" + table(("group", "resource", "verbs", "why"), inside),
+        "## Metrics\n\nOn `/metrics`, beside `/healthz` and `/readyz`.\n\n"
+        + table(("name", "kind", "label", "meaning"), metrics),
+        "Back to [the documentation](../README.md).",
+    ]
+
+
+def settings() -> list[tuple[str, ...]]:
+    """Keys of the file with their docstrings."""
+    tree = ast.parse(inspect.getsource(config.Config))
+    body = tree.body[0].body  # type: ignore[attr-defined]
+    said = {}
+    for field, after in pairwise([*body, ast.Pass()]):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            told = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            said[field.target.id] = " ".join(str(told).split())
+    plain = config.Config()
+    special = {"policy": "balanced, for a cluster", "queues": "one queue, `default`", "levels": "none"}
+    known = {
+        "scheduler_name": "Pods with this `schedulerName` are ours.",
+        "namespace": "Where the lease and the history are.",
+        "policy": "The rules of the cluster.",
+        "queues": "Tenants; a gang goes to the queue it names, else to that of its namespace, else to `default`.",
+        "connections": "Requests that may be under way at once.",
+    }
+    return [(f"`{n}`", special.get(n, str(getattr(plain, n))), said[n] or known.get(n, "")) for n in said]
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n\n".join(sections()) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
