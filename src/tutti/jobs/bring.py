@@ -67,6 +67,9 @@ def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
         raise Refused(f"{found.what} needs containers, which one machine does not start", hint=hint)
     if arguments and not isinstance(job.command, str):
         job = replace(job, command=(*job.command, *arguments))
+    if found.sources.get("name", "").startswith("default"):
+        # A name that nobody gave is made up when the job is taken in, so that a script can be submitted twice.
+        job = replace(job, name="")
     job = _unsaid(job)
     if found.manager:
         return _batch(found, job)

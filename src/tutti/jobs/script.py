@@ -1,6 +1,8 @@
 """A script: `#tutti:` lines, the directives of a batch system, and the line in it that starts the job."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 
 from msgspec.structs import replace
 
@@ -40,6 +42,8 @@ def read(text: str, source: str, draft: Draft, extra: Sequence[Word] = ()) -> No
         _header(text, found[0], draft, extra)
     draft.line = 0
     draft.say("command", _command(text, source), f"{source}")
+    stem = re.sub(r"[^\w.@+-]+", "-", PurePath(source).stem).strip("-.")
+    draft.say("name", stem if stem[:1].isalnum() else "job", "default: the name of the script")
     _body(text, draft)
 
 

@@ -12,6 +12,8 @@ from tutti.engine.policy import Policy
 from tutti.engine.record import replay
 from tutti.engine.view import View
 from tutti.errors import Misused, NotFound
+from tutti.jobs.counted import counted
+from tutti.jobs.understand import understand_text
 
 from .scenes import GangEntry, task_of
 
@@ -77,7 +79,7 @@ def edits_of(view: View, changes: Changes, now: int) -> list[AnyEdit]:
         *(nodes_like(view, spec) for spec in changes.add_nodes),
         *(_removal(spec) for spec in changes.remove),
         *(_queue_change(spec) for spec in changes.queue),
-        *(Submit(msgspec.structs.replace(read_gang(Path(spec)), submitted=now)) for spec in changes.submit),
+        *(Submit(msgspec.structs.replace(read_gang(Path(spec), view), submitted=now)) for spec in changes.submit),
     ]
 
 
@@ -113,11 +115,13 @@ def _value(field: str, text: str) -> int | bool | str | dict[str, int]:
     return int(text) if text.lstrip("-").isdigit() else text
 
 
-def read_gang(path: Path) -> Gang:
-    """A gang from a small TOML file: name, workers, gpus, runs, and what else a scene may say of a gang."""
+def read_gang(path: Path, view: View) -> Gang:
+    """A gang from a small TOML file (name, workers, gpus, runs ...), or from any job file, batch script or manifest."""
     try:
-        entry = msgspec.convert(tomllib.loads(path.read_text()), GangEntry)
-        return task_of(entry).gang
+        said = tomllib.loads(path.read_text()) if path.suffix == ".toml" else {"command": ""}
+        if "command" in said:
+            return counted(understand_text(path.read_text(), path.name).gang, view.resources)
+        return task_of(msgspec.convert(said, GangEntry)).gang
     except FileNotFoundError:
         raise NotFound(f"there is no job file {path}") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as problem:
