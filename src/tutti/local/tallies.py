@@ -87,7 +87,7 @@ class Tallies:
         since = since or now - DAY
         until = until or now
         found = self._journal.rows(
-            "SELECT r.*, j.name, j.queue, j.state, j.ended AS over FROM runs r JOIN jobs j ON j.id = r.job"
+            "SELECT r.made, r.ended, r.members, j.name, j.queue, j.state FROM runs r JOIN jobs j ON j.id = r.job"
             " WHERE r.made <= ? AND (r.ended = 0 OR r.ended >= ?) ORDER BY r.made DESC LIMIT ?",
             until, since, limit + 1,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """Changes for a page: what happens within a moment is told as one, and silence is broken now and then."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -22,7 +22,9 @@ class Changes(msgspec.Struct):
     """More jobs changed than are named."""
 
 
-async def pulse(news: AsyncIterator[News], every_s: float = EVERY_S, beat_s: float = BEAT_S) -> AsyncIterator[bytes]:
+async def pulse(
+    news: AsyncIterator[News], every_s: float = EVERY_S, beat_s: float = BEAT_S
+) -> AsyncGenerator[bytes, None]:
     """Server-sent events: at most one per `every_s`. A beat in between finds out whether anybody still listens."""
     waiting: dict[tuple[str, str], int] = {}
     came = asyncio.Event()

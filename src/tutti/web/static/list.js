@@ -16,6 +16,7 @@ export class JobList {
     this.total = 0;
     this.pages = new Map();
     this.rows = new Map();
+    this.spare = [];
     this.asked = new Set();
     this.at = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
@@ -32,14 +33,19 @@ export class JobList {
         this.draw();
       });
     };
+    this.onSize = () => {
+      this.measured = 0;
+      for (const [at, row] of this.rows) row.place(at, this.height);
+      this.onScroll();
+    };
     addEventListener("scroll", this.onScroll, { passive: true });
-    addEventListener("resize", this.onScroll, { passive: true });
+    addEventListener("resize", this.onSize, { passive: true });
     this.clock = setInterval(() => this.draw(true), 1000);
   }
 
   close() {
     removeEventListener("scroll", this.onScroll);
-    removeEventListener("resize", this.onScroll);
+    removeEventListener("resize", this.onSize);
     clearInterval(this.clock);
   }
 
@@ -85,7 +91,6 @@ export class JobList {
   }
 
   sight() {
-    this.measured = 0;
     const top = this.body.getBoundingClientRect().top;
     const first = Math.max(0, Math.floor(-top / this.height) - AROUND);
     const last = Math.min(this.total || PAGE, Math.ceil((innerHeight - top) / this.height) + AROUND);
@@ -93,17 +98,18 @@ export class JobList {
   }
 
   draw(quiet) {
+    // Read before writing: the other way round, the browser lays the page out twice.
+    const [first, last] = this.sight();
     this.body.style.height = `${this.total * this.height}px`;
     this.grid.setAttribute("aria-rowcount", this.total);
     this.grid.classList.toggle("none", this.total === 0);
     text(this.count, whole(this.total));
     this.empty.hidden = this.total > 0;
     if (!this.total) text(this.empty, this.match ? `No job is called anything like “${this.match}”.` : this.which === "ended" ? "Nothing has ended yet." : "Nothing runs and nothing waits.");
-    const [first, last] = this.sight();
     for (const [at, row] of this.rows) {
       if (at < first || at >= last) {
-        row.element.remove();
         this.rows.delete(at);
+        this.spare.push(row);
       }
     }
     for (let at = first; at < last; at += 1) {
@@ -111,15 +117,17 @@ export class JobList {
       if (!job && !quiet) this.want(Math.floor(at / PAGE));
       this.row(at).show(job, at, at === this.at);
     }
+    for (const row of this.spare) row.element.hidden = true;
   }
 
   row(at) {
     let row = this.rows.get(at);
     if (!row) {
-      row = new Row(this);
-      row.element.style.transform = `translateY(${at * this.height}px)`;
+      row = this.spare.pop() || new Row(this);
+      if (!row.element.parentNode) this.body.append(row.element);
+      row.element.hidden = false;
+      row.place(at, this.height);
       this.rows.set(at, row);
-      this.body.append(row.element);
     }
     return row;
   }
@@ -155,24 +163,40 @@ class Row {
     });
   }
 
-  show(job, at, chosen) {
+  place(at, height) {
+    this.element.style.transform = `translateY(${at * height}px)`;
     this.element.setAttribute("aria-rowindex", at + 2);
-    this.element.classList.toggle("chosen", chosen);
-    this.element.setAttribute("aria-selected", chosen);
-    this.link.tabIndex = chosen ? 0 : -1;
+  }
+
+  show(job, at, chosen) {
+    if (this.chosen !== chosen) {
+      this.chosen = chosen;
+      this.element.classList.toggle("chosen", chosen);
+      this.element.setAttribute("aria-selected", chosen);
+      this.link.tabIndex = chosen ? 0 : -1;
+    }
     this.element.classList.toggle("coming", !job);
     if (!job) return;
-    const live = !WAITS.has(job.state) && !ENDED.has(job.state);
-    this.swatch.className = live ? `swatch gang-${colourOf(job.name)}` : "swatch hollow";
-    text(this.link, job.name);
-    const link = jobLink(job.name);
-    if (this.link.getAttribute("href") !== link) this.link.setAttribute("href", link);
-    this.state.className = `state ${job.state}`;
-    text(this.state, `${mark(job.state)} ${job.state}`);
+    this.sign(job);
+    if (this.name !== job.name) {
+      this.name = job.name;
+      this.link.textContent = job.name;
+      this.link.setAttribute("href", jobLink(job.name));
+    }
     text(this.cells[3], sizes(job));
     text(this.cells[4], job.queue === "default" ? job.user : `${job.queue} · ${job.user}`);
     text(this.cells[5], spent(job));
     this.last(job);
+  }
+
+  sign(job) {
+    const live = !WAITS.has(job.state) && !ENDED.has(job.state);
+    const key = `${job.state} ${live ? colourOf(job.name) : ""}`;
+    if (this.signed === key) return;
+    this.signed = key;
+    this.swatch.className = live ? `swatch gang-${colourOf(job.name)}` : "swatch hollow";
+    this.state.className = `state ${job.state}`;
+    this.state.textContent = `${mark(job.state)} ${job.state}`;
   }
 
   last(job) {

@@ -9,6 +9,7 @@ import { Gantt } from "./gantt.js";
 const RANGES = [["5 min", 300], ["30 min", 1800], ["2 h", 7200], ["12 h", 43200], ["2 d", 172800], ["14 d", 1209600]];
 const SECOND = 1e6;
 const SHOWN = 200;
+const MOST = 2000;
 
 export class Timeline {
   constructor({ root, go }) {
@@ -41,7 +42,7 @@ export class Timeline {
     const [from, to] = this.gantt.range;
     const spare = (to - from) / 4;
     const since = Math.max(1, Math.floor(from - spare));
-    const [nodes, answer, jobs] = await Promise.all([get("/v1/nodes"), get(`/v1/timeline?since=${since}&until=${Math.ceil(to + spare)}`), get("/v1/jobs?limit=1000")]);
+    const [nodes, answer, jobs] = await Promise.all([get("/v1/nodes"), get(`/v1/timeline?since=${since}&until=${Math.ceil(to + spare)}&limit=${MOST}`), get("/v1/jobs?limit=1000")]);
     const ends = new Map(jobs.jobs.map((job) => [job.name, job.started_us ? job.eta_us : 0]));
     running(nodes.nodes.flatMap((node) => node.devices).map((device) => device.job).filter(Boolean));
     this.answer = answer;

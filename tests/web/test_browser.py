@@ -1,0 +1,319 @@
+"""The page in a real browser: submit, watch it start, see why it waits, cancel; keys, themes, a phone, and no lag."""
+
+import re
+
+import pytest
+
+from tests.local.stage import until
+from tests.web.visit import Tab
+
+EVIL = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
+PAGES = {
+    "/": ".rows .name",
+    "/timeline": "canvas[aria-label*=stretches]",
+    "/ledger": "table",
+    "/cluster": "td",
+    "/history": "main h1",
+    "/submit": "textarea",
+}
+"""Every page, and what is on it once it is complete."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(port):
+    """Every test begins and ends with an empty box."""
+    yield
+    for job in port.box.client.jobs():
+        port.box.client.post(f"/v1/jobs/{job['name']}/cancel", {"grace_s": 0})
+    until(lambda: not port.box.client.jobs(), "the end of every job")
+
+
+def test_submit_watch_it_start_and_cancel_it(page):
+    tab = page.page
+    assert "token" not in tab.url
+    tab.click("#new")
+    tab.fill("textarea[name=command]", "echo hello from $RANK; sleep 60")
+    tab.fill("input[name=workers]", "2")
+    tab.fill("input[name=name]", "first")
+    tab.click("text=What would happen")
+    page.sees("It would start now")
+    tab.click("button:text-is('Submit')")
+    page.sees("● running", ".jobhead")
+    page.sees("hello from 0", ".output")
+    tab.select_option("select[aria-label=Rank]", "1")
+    page.sees("hello from 1", ".output")
+    page.sees("all members are up", ".story")
+    tab.click("button:text-is('Cancel')")
+    tab.click("button:text-is('Cancel the job')")
+    page.sees("cancelled", ".jobhead")
+    page.sees("How it ended")
+    tab.go_back()
+    tab.wait_for_url("**/submit")
+
+
+def test_see_why_it_waits_and_what_would_start_it(page, port):
+    port.box.submit("sleep", "60", name="wide", workers=16, time="10m")
+    port.box.becomes("wide", "running")
+    port.box.submit("sleep", "5", name="next", workers=4, time="1m")
+    page.sees("NoCapacity", ".jobs")
+    page.page.click(".rows .name:text-is('next')")
+    page.sees("Why it waits")
+    page.sees("4 members are needed at once")
+    page.sees("held by", ".numbers")
+    page.sees("What would start it")
+    page.page.click("button:text-is('Hold')")
+    page.sees("‖ held", ".jobhead")
+    page.page.click("button:text-is('Release')")
+    page.sees("○ waiting", ".jobhead")
+    port.box.client.post("/v1/jobs/wide/cancel", {"grace_s": 0})
+    page.sees("● running", ".jobhead")
+
+
+def test_the_map_and_the_list_follow_without_being_asked(page, port):
+    cell = page.page.locator(".map .cell").first
+    assert cell.get_attribute("aria-label") == "n0 device 0: free, n0:0 · made-up"
+    port.box.submit("sleep", "60", name="here", workers=16)
+    page.page.wait_for_selector(".map .cell.busy[aria-label='n0 device 0: here, rank 0 · n0:0 · busy']")
+    page.sees("here", ".jobs")
+    cell.hover()
+    page.sees("here", "#tip")
+    page.sees("rank 0", "#tip")
+    assert page.page.locator(".map .cell.lit").count() == 16
+    cell.focus()
+    page.page.keyboard.press("ArrowRight")
+    page.sees("rank 1", "#tip")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_url("**/jobs/here")
+
+
+def test_everything_by_keys(page, port):
+    for name in ("one", "two", "three"):
+        port.box.submit("sleep", "60", name=name)
+    keys = page.page.keyboard
+    page.page.wait_for_selector(".rows .name:text-is('three')")
+    keys.press("?")
+    page.sees("next and previous job in a list", "dialog")
+    keys.press("Escape")
+    page.page.wait_for_selector("dialog", state="detached")
+    keys.press("j")
+    keys.press("j")
+    keys.press("k")
+    assert page.page.locator(".row.chosen .name").inner_text() == "two"
+    keys.press("Enter")
+    page.page.wait_for_url("**/jobs/two")
+    keys.press("Escape")
+    page.page.wait_for_selector(".map")
+    keys.press("/")
+    keys.type("THRE")
+    page.page.wait_for_selector(".rows .name:text-is('one')", state="detached")
+    assert [name for name in page.page.locator(".rows .row:not([hidden]) .name").all_inner_texts() if name] == ["three"]
+    keys.press("Escape")
+    page.page.wait_for_selector(".rows .row:not([hidden]) .name:text-is('one')")
+    for key, path in zip("ilchsn", [*list(PAGES)[1:], "/"], strict=True):
+        keys.press(key)
+        page.page.wait_for_url(f"**{path}")
+        keys.press("Escape")
+
+
+def row(name: str, **more) -> dict:
+    plain = {
+        "name": name, "id": 1, "user": EVIL, "queue": EVIL, "state": "waiting", "members": 1, "min": 1, "max": 1,
+        "devices": 1, "placed": EVIL, "reason": EVIL, "eta_us": 0, "submitted_us": 1, "started_us": 0, "ended_us": 0,
+        "ran_s": 0, "why": EVIL, "steps": 0, "step": 0, "tasks": 0, "restarts": 0, "limit_s": 0, "priority": 0,
+        "elastic": EVIL, "rate": 0, "code": 1,
+    }  # fmt: skip
+    return {**plain, **more}
+
+
+def test_names_and_everything_else_stay_text(browser, port):
+    """The daemon takes no such names; the page must not rely on it."""
+    device = {"id": EVIL, "index": 0, "kind": EVIL, "state": "busy", "job": EVIL, "rank": 0, "note": EVIL}
+    node = {"name": EVIL, "state": "ready", "place": [EVIL], "kind": EVIL, "devices": [device], "free": 0}
+    moment = {"at_us": 1, "at": EVIL, "kind": "failed", "text": EVIL}
+    written = {"command": EVIL, EVIL: EVIL}
+    ranks = [{"rank": 0, "role": EVIL, "node": EVIL, "devices": [0], "pid": 1, "code": 1, "log_bytes": 9}]
+    answers = {
+        "/v1/jobs?": {"jobs": [row(EVIL)], "total": 1},
+        "/v1/nodes": {"nodes": [{**node, "cpus": 1, "memory_bytes": 1}], "levels": [EVIL], "largest": 0,
+                      "notes": [EVIL]},
+        "/why": {"token": EVIL, "lines": [EVIL, f"  {EVIL}", f"  label         {EVIL}"],
+                 "explanation": {"remedies": [{"who": EVIL, "short": EVIL, "says": EVIL}]}},
+        "/v1/why": {"reasons": [{"reason": EVIL, "jobs": 1, "first": [EVIL]}]},
+        "/story": {"events": [moment], "lines": []},
+        "/logs": {"rank": 0, "text": EVIL, "begin": 0, "next": 9, "size": 9, "ended": True},
+        "/v1/audit": {"entries": [{"at_us": 1, "at": EVIL, "who": EVIL, "what": EVIL, "target": EVIL, "detail": EVIL}]},
+        "/v1/queues": {"queues": [{"name": EVIL, "parent": EVIL, "weight": 1, "closed": False, "guarantee": {EVIL: 1},
+                                   "limit": {}, "waiting": 0, "running": 0, "devices": 0, "used_device_s": 0}]},
+        "/v1/jobs/": {"job": row(EVIL), "written": written, "cwd": EVIL, "ranks": ranks, "runs": 1, "speed": [],
+                      "sheet": {}, "log_folder": EVIL, "variables": {EVIL: EVIL}},
+    }  # fmt: skip
+
+    def instead(route) -> None:
+        path = route.request.url.partition(f":{port.number}")[2]
+        found = next((answer for part, answer in answers.items() if _is_for(part, path)), None)
+        route.fulfill(json=found) if found is not None else route.continue_()
+
+    with Tab.opened(browser, port.link) as tab:
+        tab.page.route("**/v1/**", instead)
+        tab.go("/")
+        tab.page.locator(".rows").get_by_text(EVIL).first.wait_for()
+        for path in ("/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/cluster", "/history"):
+            tab.go(path)
+            tab.page.locator("main").get_by_text(EVIL).first.wait_for()
+        assert tab.page.evaluate("window.pwned") is None
+        assert tab.page.locator("main script, main img").count() == 0
+
+
+def _is_for(part: str, path: str) -> bool:
+    if part == "/v1/why":
+        return path == part
+    return path.startswith(part) or (path.startswith("/v1/jobs/") and path.partition("?")[0].endswith(part))
+
+
+def test_output_is_text_without_orders_to_a_terminal(page, port):
+    line = f"\x1b[31m{EVIL}\x1b[0m\nold\rnew"
+    port.box.submit("printf", line, name="loud")
+    port.box.client.get("/v1/jobs/loud/wait", **{"for": 20})
+    page.go("/jobs/loud")
+    page.sees(EVIL, ".output")
+    assert page.page.locator(".output").inner_text().splitlines() == [EVIL, "new"]
+    assert page.page.evaluate("window.pwned") is None
+
+
+def test_without_the_token_the_page_only_looks(browser, port):
+    port.box.submit("sleep", "60", name="shown")
+    with Tab.opened(browser, port.address) as tab:
+        tab.sees("live, read-only", "#live")
+        tab.go("/jobs/shown")
+        tab.sees("● running", ".jobhead")
+        assert tab.page.locator("button:text-is('Cancel')").count() == 0
+        tab.go("/submit")
+        tab.sees("This tab may only look")
+        tab.go("/cluster")
+        tab.sees("n0")
+        assert tab.page.locator("button:text-is('Drain')").count() == 0
+
+
+def test_drain_a_node_and_ask_what_if(page, port):
+    port.box.submit("sleep", "60", name="full", workers=16, time="2m")
+    port.box.becomes("full", "running")
+    port.box.submit("sleep", "60", name="more", workers=8, time="2m")
+    page.go("/cluster")
+    page.page.fill("input[name=add_nodes]", "2x4")
+    page.page.click("text=Work it out")
+    page.sees("sooner")
+    page.page.fill("input[name=add_nodes]", "lots")
+    page.page.click("text=Work it out")
+    page.page.wait_for_selector("p.wrong")
+    page.excused = ("status of 400",)
+    page.page.click("button[aria-label='Drain n3']")
+    page.page.fill("dialog input", "a new fan")
+    page.page.click("dialog button:text-is('Drain')")
+    page.page.wait_for_selector(".cells.small .cell.draining[title='n3:0: full, a new fan']")
+    page.page.click("button[aria-label='Undrain n3']")
+    page.page.wait_for_selector(".cells.small .cell.draining", state="detached")
+
+
+def test_it_comes_back_when_the_daemon_does(page, port):
+    page.excused = ("ERR_", "Failed to load")
+    port.box.submit("sleep", "60", name="stays")
+    page.sees("● running", ".jobs")
+    port.box.kill()
+    page.sees("reconnecting", "#live")
+    port.box.start()
+    page.page.wait_for_selector("#live.live")
+    port.box.submit("sleep", "60", name="fresh")
+    page.sees("fresh", ".jobs")
+    page.sees("stays", ".jobs")
+
+
+def test_ten_thousand_jobs_are_a_few_rows(browser, port):
+    def many(route) -> None:
+        offset = int(re.findall(r"offset=(\d+)", route.request.url)[0])
+        jobs = [row(f"run-{at:05}", state="finished", why="") for at in range(offset, min(offset + 100, 10_000))]
+        route.fulfill(json={"jobs": jobs, "total": 10_000})
+
+    with Tab.opened(browser, port.link) as tab:
+        tab.page.route("**/v1/jobs?**", many)
+        tab.go("/history")
+        tab.sees("10,000")
+        tab.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        tab.sees("run-09999")
+        assert tab.page.locator(".rows .row").count() < 100
+
+
+def overflow(tab) -> int:
+    return int(tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_fits_a_phone_in_either_theme(browser, port, theme):
+    port.box.submit("sleep", "60", name="a-job-with-quite-a-long-name-to-show", workers=16)
+    port.box.submit("sleep", "60", name="waits", workers=16)
+    phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": theme, "has_touch": True}
+    with Tab.opened(browser, port.link, **phone) as tab:
+        jobs = dict.fromkeys(["/jobs/waits", "/jobs/a-job-with-quite-a-long-name-to-show"], ".facts dd")
+        for path, complete in {**PAGES, **jobs}.items():
+            tab.go(path)
+            tab.page.wait_for_selector(complete)
+            assert overflow(tab) <= 0, path
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_can_be_read_and_the_theme_can_be_turned(browser, port, theme):
+    with Tab.opened(browser, port.link, color_scheme=theme) as tab:
+        styles = "(() => { const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]; })()"
+        ink, paper = map(luminance, tab.page.evaluate(styles))
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) > 7
+        assert (paper > 0.5) == (theme == "light")
+        tab.page.click("#theme")
+        assert (luminance(tab.page.evaluate(styles)[1]) > 0.5) == (theme != "light")
+        tab.visit(port.address)
+        assert (luminance(tab.page.evaluate(styles)[1]) > 0.5) == (theme != "light")
+
+
+NAMELESS = """
+() => [...document.querySelectorAll('button, a[href], input, select, textarea, canvas, [role=img], [role=grid]')]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !(one.getAttribute('aria-label') || one.textContent.trim() || one.labels?.length))
+  .map((one) => one.outerHTML.slice(0, 200))
+"""
+
+
+def test_everything_that_can_be_used_has_a_name(page, port):
+    port.box.submit("sleep", "60", name="named", workers=16)
+    for path, complete in {**PAGES, "/jobs/named": ".facts dd"}.items():
+        page.go(path)
+        page.page.wait_for_selector(complete)
+        assert page.page.evaluate(NAMELESS) == [], path
+
+
+def test_the_timeline_can_be_moved_read_and_clicked(page, port):
+    port.box.submit("sleep", "60", name="bar", workers=16, time="2m")
+    port.box.submit("sleep", "60", name="later", workers=16, time="2m")
+    port.box.becomes("bar", "running")
+    until(lambda: port.box.row("later")["eta_us"], "a promise")
+    page.go("/timeline")
+    page.page.wait_for_selector("canvas[aria-label*='4 promises']")
+    page.page.click("summary")
+    page.sees("promised", "table")
+    box = page.page.locator("canvas").bounding_box()
+    canvas = page.page.locator("canvas")
+    canvas.focus()
+    page.page.keyboard.press("+")
+    page.page.keyboard.press("ArrowLeft")
+    page.page.keyboard.press("0")
+    for part in (0.97, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2):
+        page.page.mouse.move(box["x"] + part * box["width"], box["y"] + 60)
+        if page.page.locator("#tip").is_visible():
+            break
+    page.sees("n0 · 4 devices", "#tip")
+    page.page.mouse.down()
+    page.page.mouse.up()
+    page.page.wait_for_url(re.compile("/jobs/(bar|later)"))
