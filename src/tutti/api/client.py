@@ -6,7 +6,6 @@ Starts fast: standard library only, and as little of it as will do.
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -122,6 +121,8 @@ class Client:
         if self.is_up():
             return
         self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        import subprocess  # noqa: PLC0415 - only the first command needs it
+
         command = [sys.executable, "-m", "tutti.local.daemon"] + (["--devices", devices] if devices else [])
         ready, says = os.pipe()
         with self.home.log.open("ab") as log:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
@@ -98,8 +97,14 @@ def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
         return 1
     except Exception as problem:  # noqa: BLE001  # the last resort: everything becomes a message
         error = in_words(problem)
-        click.echo(traceback.format_exc() if debug else str(error), err=True)
+        click.echo(_traceback() if debug else str(error), err=True)
         return exit_code(error, arguments, table)
+
+
+def _traceback() -> str:
+    import traceback  # noqa: PLC0415 - it costs more than all the rest of this module, and is rarely wanted
+
+    return traceback.format_exc()
 
 
 def wants_debug(arguments: list[str]) -> bool:

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +126,15 @@ def _texts(env: object) -> object:
     return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in env.items()}
 
 
+@cache
+def _fields(kind: type[Part]) -> dict[str, inspect.Type]:
+    """The types of all fields; looked up once, because a submission must not wait for it."""
+    return {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]  # msgspec types it by its base
+
+
 def _wrong(data: Mapping[str, Any], source: str, line: Lines, path: tuple[str, ...]) -> list[Problem]:
     kind = Part if path else Job
-    fields = {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]  # msgspec types it by its base
+    fields = _fields(kind)
     problems: list[Problem] = []
     for key, value in data.items():
         here = (*path, str(key))
@@ -156,8 +163,7 @@ def _ill_typed(
 
 def _choices(kind: type[Part], key: str) -> list[str]:
     """The words a field may be, where it is one of a few."""
-    fields = {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]
-    found = fields[key]
+    found = _fields(kind)[key]
     inner = (
         [part for part in found.types if isinstance(part, inspect.EnumType)]
         if isinstance(found, inspect.UnionType)
