@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tutti.jobs.explain import as_json
+from tutti.jobs.explain import as_json, cores
 from tutti.jobs.files import Files
 from tutti.jobs.problems import BadJob
 from tutti.jobs.understand import understand_line, understand_text
@@ -118,7 +118,7 @@ def _role(role: dict[str, Any]) -> str:
     size = str(low) if low == high else f"{low} to {high}"
     ask = role["ask"]
     each = [f"{ask['gpu']} gpu"] if ask["gpu"] else []
-    each += [f"{ask['cpu_milli'] / 1000:g} cores"] if ask["cpu_milli"] else []
+    each += [cores(ask["cpu_milli"])] if ask["cpu_milli"] else []
     loose = ", loose" if role["coupling"] == "loose" else ""
     return f"{size} x {role['name']} ({' + '.join(each) or 'nothing'}{loose})"
 

@@ -1,5 +1,7 @@
 """Where could the members of a role sit? Whole roles over classes of interchangeable nodes, never member by member."""
 
+from math import lcm
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +29,7 @@ class Need:
         "rule",
         "shape",
         "share",
+        "unit",
     )
 
     def __init__(self, view: View, gang: Gang, role: Role, shape: int) -> None:
@@ -41,6 +44,10 @@ class Need:
         self.per_node = _per_node(role)
         self.level = _level(view, role.within, gang.within)
         """The level inside one domain of which all members must sit; '' where there is none."""
+        self.unit = _unit(role, self.level, sizes(role, shape))
+        """Members come to a node in multiples of this."""
+        if self.level == NODE and self.unit > 1:
+            self.level = ""
         self.share = _share(role)
         """The level at which members are dealt out: (level, most per domain, multiple)."""
         self.rule = role_rule(role)
@@ -54,6 +61,7 @@ class Need:
             role.marks,
             role.repels,
             role.needs,
+            self.unit,
         )
         """Needs with equal entries here find room in the same places."""
 
@@ -95,13 +103,20 @@ def _level(view: View, mine: str, whole: str) -> str:
 
 def _share(role: Role) -> tuple[str, int, int] | None:
     caps = [cap for cap in role.caps if cap.level != NODE]
-    if role.segment:
+    if role.segment and role.segment.level != NODE:
         most = min((cap.members for cap in caps if cap.level == role.segment.level), default=0)
         return role.segment.level, most, role.segment.members
     caps_by_mark = [near.level for near in role.repels if near.level != NODE and near.mark in role.marks]
     if caps_by_mark:
         return caps_by_mark[0], 1, 1
     return (caps[0].level, caps[0].members, 1) if caps else None
+
+
+def _unit(role: Role, level: str, asked: tuple[int, int, int]) -> int:
+    """Segments of a node, and a rigid role that must be on one node, are whole numbers of members on each node."""
+    low, _, high = asked
+    whole = low if level == NODE and low == high else 1
+    return lcm(whole, role.segment.members) if role.segment and role.segment.level == NODE else max(whole, 1)
 
 
 def _per_node(role: Role) -> int:
@@ -120,7 +135,8 @@ class Outlook:
         self.first = first
         self.last = last
         fits = profile.members(first, last, need.ask, mask)
-        self.fits = np.minimum(fits, need.per_node) if need.per_node else fits
+        fits = np.minimum(fits, need.per_node) if need.per_node else fits
+        self.fits = fits // need.unit * need.unit if need.unit > 1 else fits
         self._domains: dict[str, Ints] = {}
 
     def domains(self, level: str) -> Ints:
@@ -237,7 +253,7 @@ class Outlook:
         return result
 
     def _fill(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
-        if self.need.role.arrange is Arrange.SPREAD:
+        if self.need.role.arrange is Arrange.SPREAD and self.need.unit == 1:
             return self._spread(fits, size)
         whole = (fits >= size).nonzero()[0]
         if len(whole):

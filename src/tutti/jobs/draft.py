@@ -32,6 +32,8 @@ class Draft:
         self.ranks = 0
         """Ranks on each member, where a launcher starts several."""
         self.world = WorldRule()
+        self.tensor = 1
+        """Consecutive ranks that share an NVLink domain."""
         self.level = "L0"
         self.ignored: list[Ignored] = []
         self.warnings: list[str] = []

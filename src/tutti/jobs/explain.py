@@ -37,6 +37,7 @@ def as_json(understood: Understood) -> dict[str, Any]:
             "size_rule": next((rule for role in gang.roles if (rule := spelled_rule(role.rule))), ""),
             "elastic_level": understood.elastic_level,
             "elastic_class": understood.elastic_class,
+            "expect_s": gang.estimate.p50 // SECOND or None,
             "limit_s": None if gang.estimate.limit >= NEVER else gang.estimate.limit // SECOND,
             "queue": gang.queue,
             "priority": gang.priority,
@@ -44,6 +45,7 @@ def as_json(understood: Understood) -> dict[str, Any]:
             "launcher": understood.launcher,
             "batch_system": understood.manager,
             "ranks_per_member": understood.ranks_per_member,
+            "nvlink_group": understood.tensor_group,
             "on_loss": gang.on_loss.value,
             "after": list(gang.after),
         },
@@ -115,13 +117,18 @@ def _by(understood: Understood) -> str:
     return f" ({', '.join(named)})" if named else ""
 
 
+def cores(milli: int) -> str:
+    """A number of cores in words."""
+    return "1 core" if milli == 1000 else f"{milli / 1000:g} cores"
+
+
 def role_row(role: Role) -> tuple[str, str, str, str]:
     """Name, members, what each asks for, and coupling, as texts."""
     low, want, high = bounds(role)
     members = str(low) if low == high else f"{low} to {high}" + (f", wants {want}" if want != high else "")
     found = ask(role)
     parts = [f"{found['gpu']} gpu"] if found["gpu"] else []
-    parts += [f"{found['cpu_milli'] / 1000:g} cores"] if found["cpu_milli"] else []
+    parts += [cores(found["cpu_milli"])] if found["cpu_milli"] else []
     parts += [spelled_memory(found["memory_bytes"])] if found["memory_bytes"] else []
     parts += [f"{amount} {name}" for name, amount in found.items() if name not in {"gpu", "cpu_milli", "memory_bytes"}]
     return role.name, members, ", ".join(parts) or "nothing", role.coupling.value
@@ -145,8 +152,8 @@ def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
     yield "elastic", elastic, sources.get("resize", "")
     yield "level", f"{understood.elastic_level}: {LEVELS[understood.elastic_level]}", sources.get("elastic_level", "")
     yield "legal sizes", _some(understood.legal_sizes), sources.get("size_rule", understood.world.why)
-    if first.segment or first.within or first.near or "topology" in sources:
-        yield "topology", _topology(first), sources.get("group", sources.get("topology", ""))
+    if wish := _topology(first, understood):
+        yield "topology", wish, sources.get("group", sources.get("topology", sources.get("within", "")))
     limit = "none" if gang.estimate.limit >= NEVER else spelled(gang.estimate.limit)
     yield "time limit", limit, sources.get("time", "")
     yield "queue", f"{gang.queue}, priority {gang.priority}", sources.get("queue", "")
@@ -166,11 +173,13 @@ def _names(names: tuple[str, ...]) -> str:
     return " ".join(dict.fromkeys(shown)) or "what the cluster's controllers set"
 
 
-def _topology(role: Role) -> str:
-    parts = [f"groups of {role.segment.members} on one {role.segment.level}"] if role.segment else []
+def _topology(role: Role, understood: Understood) -> str:
+    size = understood.tensor_group
+    parts = [f"ranks 0-{size - 1}, {size}-{2 * size - 1} ... each share an NVLink domain"] if size > 1 else []
+    parts += [f"groups of {role.segment.members} on one {role.segment.level}"] if role.segment else []
     parts += [f"all within one {role.within}"] if role.within else []
     parts += [f"near each other in one {role.near}"] if role.near else []
-    return ", ".join(parts) or "each group inside a member"
+    return ", ".join(parts)
 
 
 def _some(sizes: tuple[int, ...]) -> str:

@@ -48,6 +48,7 @@ def finish(draft: Draft) -> Understood:
         elastic_level=draft.level,
         ranks_per_member=draft.ranks or 1,
         world=draft.world,
+        tensor_group=draft.tensor,
         legal_sizes=legal_sizes(gang),
         sources={field: draft.sources[field] for field in sorted(draft.sources)},
         ignored=tuple(draft.ignored),

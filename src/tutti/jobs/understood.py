@@ -30,6 +30,8 @@ class Understood(Data, frozen=True, kw_only=True):
     elastic_level: str = "L0"
     ranks_per_member: int = 1
     world: WorldRule = WorldRule()
+    tensor_group: int = 1
+    """So many consecutive ranks must share an NVLink domain."""
     legal_sizes: tuple[int, ...] = ()
     """Of the elastic role, in members."""
     sources: dict[str, str] = {}

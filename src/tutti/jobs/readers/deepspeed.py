@@ -105,7 +105,7 @@ def _nodes(found: Given, hosts: dict[str, int], draft: Draft) -> None:
         least = draft.number(flags.get("min-elastic-nodes")) or 1
         source = draft.place("--min_elastic_nodes and --max_elastic_nodes")
         draft.say("workers", f"{least}:{most}" if most > least else most, source)
-        draft.say("resize", "restart", f"DeepSpeed restarts when nodes come and go ({source})")
+        draft.say("resize", "restart", source)
     elif not draft.say_number("workers", flags.get("num-nodes")):
         draft.say(
             "workers", max(len(hosts), 1), f"hosts in {flags['hostfile'].text}" if hosts else "default of deepspeed"

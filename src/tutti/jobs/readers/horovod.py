@@ -55,4 +55,4 @@ def _elastic(least: int, most: int, slots: int, draft: Draft) -> None:
         return
     draft.say("workers", f"{low}:{high}" if high > low else low, source)
     draft.say("gpus", slots, draft.place("--slots-per-host") if slots > 1 else "default: one slot per host")
-    draft.say("resize", "live", f"Horovod goes on when hosts come and go ({source})")
+    draft.say("resize", "live", source)

@@ -97,9 +97,10 @@ def _together(tensor: int, source: str, draft: Draft) -> None:
     per_member = draft.ranks or draft.said.get("gpus") or 1
     if tensor <= 1:
         return
+    draft.tensor = tensor
     if per_member == 1 and draft.has("workers"):
         draft.say("group", f"{tensor}@node", source)
     elif per_member % tensor and draft.launcher:
         draft.warn(f"tensor groups of {tensor} do not fit evenly into {per_member} ranks per node")
     else:
-        draft.sources.setdefault("topology", f"tensor groups of {tensor} share a node's NVLink: {source}")
+        draft.sources.setdefault("topology", source)

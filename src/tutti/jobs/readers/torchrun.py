@@ -60,7 +60,7 @@ def _nodes(found: Given, draft: Draft) -> None:
     source = draft.place(flag.spelling)
     draft.say("workers", f"{least}:{most}" if most > least else least, source)
     if most > least:
-        draft.say("resize", "restart", f"torchrun restarts its ranks when nodes come and go ({source})")
+        draft.say("resize", "restart", source)
 
 
 def _ranks(flag: Flag | None, draft: Draft) -> None:
