@@ -185,6 +185,7 @@ def theirs(rival: Rival) -> dict[str, float] | str:
 
 def main() -> None:
     """Print the table and the JSON line."""
+    load = os.getloadavg()[0]
     found = ours()
     rivals = {rival.name: theirs(rival) for rival in (Slurm(), TaskSpooler())}
     report: dict[str, Any] = {}
@@ -199,6 +200,8 @@ def main() -> None:
         if isinstance(told, str):
             report[who] = told
             print(f"{who}: {told}")
+    report["load_before"] = round(load, 1)
+    print(f"load of the machine before: {load:.1f} on {os.cpu_count()} processors")
     print(json.dumps(report))
 
 

@@ -1,0 +1,136 @@
+"""Random submits, cancels, kills, drains and daemon kills for a while; then everything must be in order.
+
+`python -m tests.local.soak SECONDS [SEED]` runs for as long as you like; the test suite runs it for a few seconds.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.local.stage import Box, box, until
+from tutti.api.client import job_path
+from tutti.errors import NoDaemon, TuttiError
+from tutti.local.keeper.locks import is_held
+
+CONFIG = """
+[policy.grow]
+cool_down = "0s"
+[policy.reclaim]
+min_run = "0s"
+grace = "1s"
+[policy.repair]
+back_off = "1s"
+"""
+LOSSES = ("fail", "restart", "repair", "shrink")
+
+
+class Soak:
+    """One run: what was acknowledged, and what was done to it."""
+
+    def __init__(self, made: Box, chance: random.Random) -> None:
+        self.made, self.chance = made, chance
+        self.names: list[str] = []
+        self.number = 0
+        self.kills = 0
+
+    def step(self) -> None:
+        """One thing, drawn by chance."""
+        deeds = (
+            [self.submit] * 8 + [self.cancel] * 2 + [self.kill_rank] * 2 + [self.drain, self.undrain, self.kill_daemon]
+        )
+        with contextlib.suppress(TuttiError, ConnectionError):
+            self.chance.choice(deeds)()
+
+    def submit(self) -> None:
+        self.number += 1
+        name = f"j{self.number}"
+        length = self.chance.choice([0, 0.1, 0.3, 1])
+        job: dict[str, Any] = {"name": name, "workers": self.chance.randint(1, 4), "grace": "0s", "time": "1m"}
+        job["on_loss"] = self.chance.choice(LOSSES)
+        if self.chance.random() < 0.15:
+            job |= {"array": self.chance.randint(1, 6), "workers": 1}
+        line = f"echo x >> ran-{name}.$RANK.$TUTTI_TASK; sleep {length}; exit {self.chance.choice([0, 0, 0, 3])}"
+        self.made.submit("sh", "-c", line, **job)
+        self.names.append(name)
+
+    def cancel(self) -> None:
+        if self.names:
+            self.made.client.post(job_path(self.chance.choice(self.names), "cancel"), {"grace_s": 0})
+
+    def kill_rank(self) -> None:
+        running = [job for job in self.made.client.get("/v1/jobs")["jobs"] if job["state"] == "running"]
+        if running:
+            ranks = self.made.client.get(job_path(self.chance.choice(running)["name"]))["ranks"]
+            pids = [rank["pid"] for rank in ranks if rank["pid"] and rank["code"] is None]
+            if pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.chance.choice(pids), signal.SIGKILL)
+
+    def drain(self) -> None:
+        self.made.client.post(f"/v1/devices/{self.chance.randrange(6)}/drain", {})
+
+    def undrain(self) -> None:
+        for device in range(6):
+            self.made.client.post(f"/v1/devices/{device}/undrain", {})
+
+    def kill_daemon(self) -> None:
+        self.kills += 1
+        self.made.kill()
+        self.made.start()
+
+    def finish(self) -> None:
+        """Let everything end, then look at what is left."""
+        self.undrain()
+        until(lambda: not self.made.client.get("/v1/jobs")["jobs"], "the end of every job", 120)
+        rows = {job["name"]: job for job in self.made.client.get("/v1/jobs", which="all", limit=10_000)["jobs"]}
+        assert set(self.names) <= set(rows), set(self.names) - set(rows)
+        assert not [
+            line for line in self.made.home.log.read_text().splitlines() if line.startswith(("violation", "crashed"))
+        ]
+        assert not [line for line in self.made.home.log.read_text().splitlines() if "Traceback" in line]
+        until(lambda: not self.made.keepers(), "the end of every keeper")
+        assert not [path for path in self.made.home.locks.iterdir() if is_held(str(path))]
+        report = self.made.client.get("/v1/report")
+        assert report["closes"], report
+
+    def files_and_memory(self) -> tuple[int, int]:
+        """Open files and resident kilobytes of the daemon."""
+        pid = self.made.client.get("/v1/status")["pid"]
+        status = Path(f"/proc/{pid}/status").read_text()
+        resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), resident
+
+
+def soak(seconds: float, seed: int) -> Soak:
+    """Run, check, and give back what happened."""
+    chance = random.Random(seed)
+    with box("6", CONFIG) as made:
+        run = Soak(made, chance)
+        limit = time.monotonic() + seconds
+        try:
+            while time.monotonic() < limit:
+                run.step()
+                time.sleep(chance.choice([0, 0.01, 0.05, 0.2]))
+            run.finish()
+            files, resident = run.files_and_memory()
+            assert files < 60, files
+            assert resident < 300_000, resident
+        except (AssertionError, NoDaemon):
+            sys.stderr.write(f"seed {seed}, {run.number} jobs\n{made.home.log.read_text()[-6000:]}\n")
+            with contextlib.suppress(TuttiError):
+                for job in made.client.get("/v1/jobs")["jobs"]:
+                    story = made.client.get(job_path(job["name"], "story"))["lines"]
+                    sys.stderr.write("\n".join([str(job), *story]) + "\n")
+            raise
+    return run
+
+
+if __name__ == "__main__":
+    started = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    done = soak(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, started)
+    print(f"seed {started}: {done.number} jobs, {done.kills} daemons killed, nothing out of order")

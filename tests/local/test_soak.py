@@ -1,0 +1,11 @@
+"""A few seconds of everything at once; `python -m tests.local.soak 1800` for longer."""
+
+import pytest
+
+from tests.local.soak import soak
+
+
+@pytest.mark.slow
+def test_a_few_random_seconds_end_in_order():
+    done = soak(6.0, seed=1)
+    assert done.number > 5
