@@ -12,7 +12,7 @@ WORKERS ?= 2
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake
 
-.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak validate system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak validate pictures system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -38,6 +38,7 @@ check: venv-base ## style, types, import layers, links, shape
 
 test: venv check ## check, then every test
 	@tools/system --quiet
+	@$(RUN) tools/control_plane/build.py > /dev/null || true
 	@$(RUN) -m pytest -q -n $(WORKERS)
 
 coverage: venv ## which lines no test reaches
@@ -57,6 +58,9 @@ soak: venv-base ## the promises over 100,000 worlds each; SEED=n repeats a run
 
 validate: venv-base ## published results reproduced; fails below its marks
 	@$(call script,bench/validate.py)
+
+pictures: venv-base ## the pictures of the page in the documentation
+	@$(RUN) tools/pictures.py
 
 system: ## Debian packages that some tests use
 	@tools/system

@@ -136,7 +136,7 @@ export class Gantt {
       const x = Math.round(this.x(at * SECOND)) + 0.5;
       paint.moveTo(x, AXIS - 6);
       paint.lineTo(x, this.height);
-      if (x > LABEL + 20) paint.fillText(tick(at, step), x, 15);
+      if (x > LABEL + 20 && Math.abs(x - this.x(nowUs())) > 38) paint.fillText(tick(at, step), x, 15);
     }
     paint.stroke();
   }
@@ -150,12 +150,18 @@ export class Gantt {
     paint.rect(LABEL, AXIS, this.width - LABEL, this.height - AXIS);
     paint.clip();
     const last = nowUs();
+    this.names = [];
     for (const bar of this.bars) {
       const from = Math.max(this.x(bar.begun_us), LABEL - 4);
       const to = Math.min(this.x(bar.ended_us || (bar.promised ? this.range[1] : last)), this.width + 4);
       if (to < LABEL || from > this.width) continue;
       this.paintBar(paint, ink, bar, from, Math.max(to, from + 1), lane, gap);
       if (bar.expect_us > last) this.paintRest(paint, ink, bar, to, Math.min(this.x(bar.expect_us), this.width + 4), lane, gap);
+    }
+    for (const [words, x, y, colour, alpha] of this.names) {
+      paint.globalAlpha = alpha;
+      paint.fillStyle = colour;
+      paint.fillText(words, x, y);
     }
     paint.restore();
   }
@@ -179,15 +185,21 @@ export class Gantt {
         box(paint, from, y, to - from, high, Math.min(3, high / 3));
         if (bar.state === "failed" || bar.state === "lost") cross(paint, ink.on[colour], to, y, high);
       }
-      const room = to - Math.max(from, LABEL);
-      if (high >= 11 && room > 34) {
-        paint.fillStyle = bar.promised ? ink.ink : ink.on[colour];
-        paint.textAlign = "left";
-        const words = fitted(paint, bar.job, room - 10);
-        if (words) paint.fillText(words, Math.max(from, LABEL) + 5, y + high / 2 + 4);
-      }
+      if (high >= 11) this.paintName(paint, ink, bar, Math.max(from, LABEL), to, y + high / 2 + 4);
     }
     paint.globalAlpha = 1;
+  }
+
+  // Inside its block where there is room, else over what is expected of it.
+  paintName(paint, ink, bar, from, to, y) {
+    const end = bar.expect_us ? Math.min(this.x(bar.expect_us), this.width) : to;
+    const outside = to - from < 60 && end - to > to - from;
+    const room = outside ? end - to : to - from;
+    if (room < 34) return;
+    paint.fillStyle = bar.promised || outside ? ink.ink : ink.on[colourOf(bar.job)];
+    paint.textAlign = "left";
+    const words = fitted(paint, bar.job, room - 10);
+    if (words) this.names.push([words, (outside ? to : from) + 5, y, paint.fillStyle, paint.globalAlpha]);
   }
 
   // What a gang that runs is expected to need still.

@@ -25,7 +25,7 @@ export class JobPage {
     this.outputCard = card("Output", this.output.element);
     this.ranksCard = card("Ranks", this.ranks);
     put(root, this.head, this.facts, this.why,
-      h("div", { class: "columns" }, h("div", null, this.outputCard), h("div", null, card("Story", this.story), this.ranksCard, this.speed)),
+      (this.columns = h("div", { class: "columns" }, h("div", null, this.outputCard), h("div", null, card("Story", this.story), this.ranksCard, this.speed))),
       this.extra);
     this.clock = setInterval(() => this.job && this.tick(), 1000);
     this.whyKey = "";
@@ -44,7 +44,8 @@ export class JobPage {
     this.showRanks(page.ranks);
     this.showSpeed(page.speed);
     this.showExtra(page);
-    this.outputCard.hidden = this.ranksCard.hidden = page.runs === 0;
+    this.ranksCard.hidden = page.runs === 0;
+    this.columns.classList.toggle("alone", page.runs === 0);
     this.output.job(page);
     await this.showWhy();
   }
@@ -129,7 +130,8 @@ export class JobPage {
     const [, ...lines] = answer.lines;
     const rows = lines.map((line) => /^ {2}(\S.*?) {2,}(.*)$/.exec(line) || [null, "", line.trim()]);
     const told = rows.filter(([, label]) => !label).map(([, , words]) => words);
-    const numbers = rows.filter(([, label]) => label);
+    // What would start it is told below, with a button where it can be done.
+    const numbers = rows.filter(([, label]) => label && label !== "to start now" && label !== "ask for");
     const remedies = answer.explanation.remedies || [];
     return card("Why it waits",
       h("p", { class: "lead" }, answer.token ? [h("span", { class: "token", title: this.hello.reasons[answer.token] || "" }, answer.token), " "] : null, told[0] || ""),

@@ -22,7 +22,7 @@ export class JobList {
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.count = h("span", { class: "count" });
     this.empty = h("p", { class: "empty", hidden: true });
-    const heads = ["", "job", "state", "size", "queue", which === "ended" ? "ran" : "for", which === "ended" ? "how it ended" : "reason, start or nodes"];
+    const heads = ["", "job", "state", "size", "whose", which === "ended" ? "ran" : "for", which === "ended" ? "how it ended" : "reason, start or nodes"];
     const head = h("div", { class: "row head", role: "row" }, heads.map((name, at) => h("span", { role: "columnheader", class: `c${at}` }, name)));
     this.grid = h("div", { class: "jobs", role: "grid", "aria-label": "Jobs", "aria-readonly": "true" }, h("div", { role: "rowgroup" }, head), this.body);
     this.element = h("div", null, this.grid, this.empty);

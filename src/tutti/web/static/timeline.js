@@ -59,7 +59,7 @@ export class Timeline {
     const begun = Math.min(now - 60 * SECOND, ...bars.map((bar) => bar.begun_us));
     const end = Math.max(now + 60 * SECOND, ...bars.map((bar) => bar.ended_us || 0));
     const past = Math.min(now - begun, 43200 * SECOND) * 1.05;
-    const future = Math.min(end - now, 43200 * SECOND) * 1.1;
+    const future = Math.min(end - now, Math.max(4 * past, 1800 * SECOND)) * 1.1;
     this.gantt.last((past + future) / SECOND, future / (past + future));
     clearTimeout(this.waiting);
   }
