@@ -145,7 +145,10 @@ def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
         if loose
         else words.get(understood.elastic_class, "malleable: its size may change")
     )
-    yield "members", str(low) if low == high else f"{low}:{high}", sources.get("workers", sources.get("roles", ""))
+    if understood.job.array != "":
+        yield "tasks", str(high), sources.get("array", "")
+    else:
+        yield "members", str(low) if low == high else f"{low}:{high}", sources.get("workers", sources.get("roles", ""))
     if understood.ranks_per_member > 1:
         yield "ranks", f"{understood.ranks_per_member} on each member", ""
     yield "devices", str(ask(first)["gpu"]), sources.get("gpus", "")

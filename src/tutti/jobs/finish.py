@@ -54,7 +54,7 @@ def finish(draft: Draft) -> Understood:
         ignored=tuple(draft.ignored),
         warnings=tuple(draft.warnings),
         asks=tuple(draft.asks),
-        delivers=delivered(job.framework, draft.manager, job.array != ""),
+        delivers=delivered("" if draft.manager else job.framework, draft.manager, job.array != ""),
         files=tuple(name for name, text in draft.files.read.items() if text is not None),
     )
 
