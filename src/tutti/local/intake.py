@@ -208,6 +208,7 @@ class Intake:
             raise NotFound(f"there is no job {name!r}", hint="tutti queue --all")
         origin = msgspec.json.decode(rows[0]["context"], type=Origin)
         written = msgspec.to_builtins(msgspec.json.decode(rows[0]["job"], type=Job))
+        written["held"] = False
         env = shelf.read_environment(self._journal, origin.env_hash)
         context = t.Context(cwd=origin.cwd, env=env, umask=origin.umask, framework=origin.framework)
         again = t.Submit(jobs=[t.Submission(job=written, context=context)], dry_run=asked.dry_run)

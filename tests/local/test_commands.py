@@ -1,0 +1,200 @@
+"""The commands of one box, as a person types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.local.stage import Box, box, until
+
+
+@pytest.fixture(scope="module")
+def made():
+    with box("4") as found:
+        yield found
+
+
+def tutti(made: Box, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-m", "tutti", *words],
+        env=env, cwd=made.path, capture_output=True, text=True, timeout=60, check=False, **more,
+    )  # fmt: skip
+
+
+def test_run_prints_rank_0_and_ends_with_its_code(made):
+    done = tutti(made, "run", "--workers", "2", "--", "sh", "-c", "echo hello from $RANK; exit $RANK")
+    assert (done.stdout, done.returncode) == ("hello from 0\n", 1)
+    assert "rank 1 ended with exit code 1" in done.stderr
+
+
+def test_run_shows_the_last_lines_of_the_rank_that_failed(made):
+    line = "test $RANK = 0 && exec sleep 60; echo the data is missing; exit 4"
+    done = tutti(made, "run", "--workers", "2", "--", "sh", "-c", line)
+    assert done.returncode == 4
+    assert "the data is missing" in done.stderr
+
+
+def test_run_of_everybody_is_told_apart(made):
+    done = tutti(made, "run", "--all-ranks", "--workers", "3", "--", "sh", "-c", "echo x")
+    assert sorted(done.stdout.splitlines()) == ["[0] x", "[1] x", "[2] x"]
+
+
+def test_our_own_failures_end_with_125(made):
+    done = tutti(made, "run", "--workers", "99", "--", "true")
+    assert done.returncode == 125
+    assert done.stderr.startswith("error: this box can never hold it")
+    assert "try: --workers 4" in done.stderr
+
+
+def test_a_job_file_and_a_script_with_directives(made):
+    (made.path / "job.toml").write_text('name = "filed"\nworkers = 2\ncommand = ["sh", "-c", "echo from a file"]\n')
+    assert tutti(made, "run", "job.toml").stdout == "from a file\n"
+    script = made.path / "job.sh"
+    script.write_text("#!/bin/sh\n#tutti: --name scripted --workers 2\necho rank $RANK of $WORLD_SIZE\n")
+    script.chmod(0o755)
+    assert tutti(made, "run", "job.sh").stdout == "rank 0 of 2\n"
+
+
+def test_submit_wait_and_every_way_to_look(made):
+    assert tutti(made, "submit", "--name", "seen", "--", "sh", "-c", "echo out").stdout == "seen\n"
+    assert tutti(made, "wait", "seen").returncode == 0
+    assert tutti(made, "logs", "seen").stdout == "out\n"
+    assert "seen is finished" in tutti(made, "story", "seen").stdout
+    assert "seen is finished" in tutti(made, "why", "seen").stdout
+    assert "command   sh -c" in tutti(made, "show", "seen").stdout
+    listed = json.loads(tutti(made, "queue", "-a", "-o", "json").stdout)
+    assert listed["schema"] == "tutti/v1"
+    row = next(job for job in listed["jobs"] if job["name"] == "seen")
+    assert {"name", "state", "members", "placed", "reason", "eta"} <= set(row)
+    assert "seen" in tutti(made, "queue", "-a", "-o", "name").stdout.splitlines()
+    assert "name: seen" in tutti(made, "queue", "-a", "-o", "yaml").stdout
+    assert tutti(made, "queue", "--columns", "name,nonsense").returncode in {0, 2}
+
+
+def test_hold_release_update_move_cancel(made):
+    tutti(made, "submit", "--name", "later", "--hold", "--", "true")
+    until(lambda: made.state("later") == "held", "the hold")
+    assert "later: priority changed" in tutti(made, "update", "later", "priority=7").stderr
+    assert made.row("later")["priority"] == 7
+    assert tutti(made, "resize", "later", "2").returncode == 0
+    assert made.row("later")["members"] == 2
+    assert tutti(made, "move", "later", "nowhere").returncode == 4
+    assert "would be released" in tutti(made, "release", "--dry-run", "later").stderr
+    assert made.state("later") == "held"
+    assert tutti(made, "release", "later").returncode == 0
+    assert tutti(made, "wait", "later").returncode == 0
+    assert tutti(made, "retry", "later").returncode == 0
+    assert tutti(made, "wait", "later").returncode == 0
+    assert tutti(made, "cancel", "later").returncode == 4
+    assert tutti(made, "cancel", "nobody").returncode == 3
+
+
+def test_nodes_drain_queues_report_plan(made):
+    assert "4 free of 4 made-up" in tutti(made, "nodes").stdout
+    assert tutti(made, "drain", "0", "--why", "dust").returncode == 0
+    assert "drained: dust" in tutti(made, "nodes").stdout
+    assert tutti(made, "undrain", "0").returncode == 0
+    assert tutti(made, "drain", "nothing").returncode == 3
+    assert "default" in tutti(made, "queues").stdout
+    assert "it adds up" in tutti(made, "report").stdout
+    assert "device-hours" in tutti(made, "report", "--users").stdout
+    assert "would start now" in tutti(made, "plan", "--workers", "2", "--", "true").stdout
+    assert tutti(made, "plan").stdout.strip()
+    assert "nobody waits" in tutti(made, "why").stdout
+    assert tutti(made, "what-if", "--add-nodes", "1x4").returncode == 0
+    assert tutti(made, "top", "--once").stdout
+    assert "submit" in tutti(made, "audit").stdout
+    assert tutti(made, "doctor").returncode == 0
+
+
+def test_snapshots_can_be_replayed(made):
+    (made.path / "now.json").write_text(tutti(made, "snapshot").stdout)
+    assert tutti(made, "replay", "now.json").returncode == 0
+
+
+def test_config_is_checked_and_reloaded(made):
+    (made.path / "bad.toml").write_text("[queues.x]\nwieght = 2\n")
+    done = tutti(made, "config", "--check", "bad.toml")
+    assert done.returncode == 2
+    assert "weight" in done.stderr
+    made.home.config.write_text("[queues.research]\nweight = 3\n")
+    assert "2 queues" in tutti(made, "config", "--reload").stderr
+    until(lambda: "research" in tutti(made, "queues").stdout, "the new queue")
+    assert tutti(made, "run", "--queue", "research", "--", "echo", "in").stdout == "in\n"
+
+
+def test_a_backup_can_be_put_in_place(made):
+    where = tutti(made, "backup").stdout.strip()
+    assert tutti(made, "backup", "--restore", where).returncode == 4
+    with box("4", start=False) as other:
+        assert tutti(other, "backup", "--restore", where).returncode == 0
+        other.start()
+        assert any(job["name"] == "seen" for job in other.client.get("/v1/jobs", which="all")["jobs"])
+
+
+def test_commands_that_read_answer_without_a_daemon():
+    with box("4", start=False) as empty:
+        assert tutti(empty, "queue").stdout == "no jobs\n"
+        assert json.loads(tutti(empty, "nodes", "-o", "json").stdout)["nodes"] == []
+        assert tutti(empty, "cancel", "x").returncode == 5
+        assert tutti(empty, "stop").returncode == 0
+
+
+def test_another_number_of_devices_is_refused(made):
+    done = tutti(made, "submit", "--devices", "7", "--", "true")
+    assert done.returncode == 4
+    assert "4 made-up devices" in done.stderr
+
+
+def test_ctrl_c_ends_the_job(made):
+    env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}
+    command = [sys.executable, "-m", "tutti", "run", "--name", "pressed", "--", "sleep", "600"]
+    with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+        until(lambda: _known(made, "pressed") and made.state("pressed") == "running", "the job")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 143
+    assert made.state("pressed") == "cancelled"
+
+
+def _known(made: Box, name: str) -> bool:
+    return any(job["name"] == name for job in made.client.get("/v1/jobs")["jobs"])
+
+
+def test_a_shell_has_devices_and_ends_with_its_code(made):
+    done = tutti(made, "shell", "--gpus", "2", "--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES; exit 6", input="")
+    assert done.returncode == 6
+    assert "devices 0,1" in done.stdout
+
+
+def test_python_users_have_the_same(made, monkeypatch):
+    import tutti as package
+
+    monkeypatch.setenv("TUTTI_HOME", str(made.path))
+    client = package.connect()
+    job = client.submit(["sh", "-c", "echo from python"], workers=2, name="python")
+    assert job.wait() == 0
+    assert job.logs(1) == "from python\n"
+    assert "finished" in repr(job)
+    assert "<table>" in job._repr_html_()
+    client.close()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(made, shell):
+    assert "_TUTTI_COMPLETE" in tutti(made, "completion", shell).stdout
+
+
+def test_live_names_are_completed(made):
+    env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "_TUTTI_COMPLETE": "bash_complete"}
+    env |= {"COMP_WORDS": "tutti show se", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'tutti'; from tutti.cli.main import main; main()"],
+        env=env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "plain,seen" in done.stdout.split()
