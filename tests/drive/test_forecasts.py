@@ -138,3 +138,18 @@ def test_nine_in_ten_starts_lie_inside_the_range_when_runs_are_like_their_estima
         book.made(list(Forecaster(i, Budget(draws=20)).forecast(view, 0, EASY).values()))
         book.started(f"w{i}", real)
     assert 800_000 <= book.accuracy()[0].covered_ppm <= 990_000
+
+
+def test_forecasts_that_came_too_early_are_stretched_until_starts_lie_inside():
+    book = ForecastBook()
+    view = a_world().view()
+    plain = Forecaster(7).forecast(view, 0, EASY)["w"]
+    assert book.stretch() == (1000,) * 5
+    for number in range(40):
+        book.made([plain])
+        book.started("w", plain.p50 * 2 + number * SECOND)
+    stretched = Forecaster(7, stretch=book.stretch()).forecast(view, 0, EASY)["w"]
+    assert stretched.drawn == plain.drawn == (plain.p5, plain.p10, plain.p50, plain.p90, plain.p95)
+    assert stretched.p5 <= plain.p50 * 2 + 2 * SECOND
+    assert stretched.p95 >= plain.p50 * 2 + 37 * SECOND
+    assert stretched.p5 <= stretched.p10 <= stretched.p50 <= stretched.p90 <= stretched.p95

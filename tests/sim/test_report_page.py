@@ -25,9 +25,19 @@ def seen(page: Path, *options: str) -> tuple[str, str]:
     """The document once its scripts have run, and what the browser had to say."""
     assert BROWSER is not None
     done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=1200,900"]
-        + [f"--user-data-dir={page.parent / 'browser'}", "--virtual-time-budget=9000", *options]
-        + ["--dump-dom", page.as_uri()],
+        [
+            BROWSER,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--window-size=1200,900",
+            f"--user-data-dir={page.parent / 'browser'}",
+            "--virtual-time-budget=9000",
+            *options,
+            "--dump-dom",
+            page.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=120,

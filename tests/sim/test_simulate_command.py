@@ -1,6 +1,7 @@
 """`tutti simulate` as a person meets it."""
 
 import json
+import signal
 
 import pytest
 
@@ -47,3 +48,17 @@ def test_what_is_wrong_is_said(capsys, arguments, code, says):
     found, _, err = said(capsys, *arguments)
     assert found == code
     assert says in err
+
+
+def test_an_interrupt_leaves_the_report_of_what_had_ended(tmp_path, capsys, monkeypatch):
+    load = tmp_path / "load.toml"
+    load.write_text("[generate]\njobs = 2000\ndevices = 64\nload = 0.7\n")
+    monkeypatch.setattr("tutti.cli.simulate.Bar.tell", lambda *_: signal.raise_signal(signal.SIGINT))
+    code, out, err = said(capsys, str(load), "--policy", "easy", "--policy", "fcfs", "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert "interrupted: the figures are of what had ended by then" in err
+    assert "easy" in out
+    assert "fcfs" not in out
+    assert "The run was interrupted" in (tmp_path / "out" / "report.html").read_text()
+    rows = (tmp_path / "out" / "jobs-easy.csv").read_text().splitlines()
+    assert 1 < len(rows) < 2_000

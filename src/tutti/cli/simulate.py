@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from tutti.errors import Misused
 
 if TYPE_CHECKING:
+    from tutti.engine.policy import Policy
     from tutti.sim.experiment import Case, Options, Outcome
 
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
@@ -28,6 +30,10 @@ DEFAULT_POLICIES = ("easy", "balanced")
 @click.option("--estimates", default="", metavar="SOURCE", help="declared, exact, history, none or scaled:F.")
 @click.option("--faults", default="", metavar="FILE", help="What breaks, and when.")
 @click.option("--seed", type=int, default=0, metavar="N", help="Seed of everything that is drawn.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, metavar="N", help="Play N draws; say how sure it is.")
+@click.option("--warm-up", type=click.FloatRange(0, 0.9), default=0.0, metavar="PART", help="Part not measured: 0.1.")
+@click.option("--jobs", type=click.IntRange(0), default=0, metavar="N", help="Only the first N jobs of the trace.")
+@click.option("--fit", is_flag=True, help="Print a [generate] file that is like the trace.")
 @click.option("--protocol", type=click.Choice(["rlscheduler", "pyss"]), help="Play by the rules of a published study.")
 @click.option("--backfill", type=click.Choice(["none", "easy"]), default="none", help="With --protocol rlscheduler.")
 @click.option("--skip-bad", is_flag=True, help="Leave out entries that cannot be used, and list them.")
@@ -41,6 +47,8 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
         raise Misused("nothing to simulate", hint="tutti simulate deadlock, or tutti simulate --scenes")
     elif is_scene(what):
         play_scene(what, output, rest["out"])
+    elif rest["fit"]:
+        print_fit(Path(what), rest)
     elif rest["protocol"]:
         play_protocol(Path(what), str(rest["protocol"]), policies, rest, output)
     else:
@@ -130,23 +138,58 @@ def _plain(value: object) -> str:
     return f"{value:,.4f}" if isinstance(value, float) else str(value)
 
 
+def print_fit(path: Path, rest: dict[str, object]) -> None:
+    """Print the load to generate that is like a trace, and say how like it is."""
+    from tutti.sim.experiment import prepare  # noqa: PLC0415
+    from tutti.sim.fit import as_text, closeness, fitted  # noqa: PLC0415
+    from tutti.sim.traces.read import read_trace  # noqa: PLC0415
+    from tutti.views.table import table  # noqa: PLC0415
+
+    case = prepare(read_trace(path, bool(rest["skip_bad"])), options_of(rest))
+    load = fitted(case)
+    click.echo(as_text(load, case.log.source), nl=False)
+    rows = [(what, f"{theirs:,.1f}", f"{ours:,.1f}") for what, theirs, ours in closeness(case, load)]
+    click.echo("\n".join(table([("", "trace", "drawn"), *rows])), err=True)
+
+
 def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
     """Play a trace under each policy and print them side by side."""
-    from tutti.sim.experiment import play, prepare  # noqa: PLC0415
+    from tutti.sim.experiment import prepare  # noqa: PLC0415
+    from tutti.sim.generate import load_of  # noqa: PLC0415
     from tutti.sim.policies import find_policy  # noqa: PLC0415
+    from tutti.sim.seeds import drawn_anew  # noqa: PLC0415
     from tutti.sim.traces.read import read_trace  # noqa: PLC0415
 
     chosen = [find_policy(word) for word in policies]
-    case = prepare(read_trace(path, bool(rest["skip_bad"])), options_of(rest))
-    bar, found = Bar(), []
-    for policy in chosen:
+    options = options_of(rest)
+    load = load_of(path, options.seed)
+    log = drawn_anew(read_trace(path, options.skip_bad), load, 0)
+    seeds = int(str(rest["seeds"]))
+    case = prepare(log, options)
+    bar = Bar()
+    found = played(case, chosen, bar)
+    more = [found]
+    for draw in range(1, seeds):
+        if any(outcome.interrupted for outcome in more[-1]):
+            break
+        again = msgspec.structs.replace(options, seed=options.seed + draw, keep_nodes=False)
+        more.append(played(prepare(drawn_anew(log, load, draw), again), chosen, bar))
+    bar.clear()
+    show(case, found, output, more if seeds > 1 else [])
+    if rest["out"]:
+        write(case, found, Path(str(rest["out"])))
+
+
+def played(case: "Case", policies: list["Policy"], bar: "Bar") -> list["Outcome"]:
+    """One case under each policy, until somebody interrupts it."""
+    from tutti.sim.experiment import play  # noqa: PLC0415
+
+    found: list[Outcome] = []
+    for policy in policies:
         found.append(play(case, policy, bar.tell))
         if found[-1].interrupted:
             break
-    bar.clear()
-    show(case, found, output)
-    if rest["out"]:
-        write(case, found, Path(str(rest["out"])))
+    return found
 
 
 def options_of(rest: dict[str, object]) -> "Options":
@@ -166,20 +209,24 @@ def options_of(rest: dict[str, object]) -> "Options":
         seed=int(str(rest["seed"])),
         skip_bad=bool(rest["skip_bad"]),
         keep_nodes=rest["out"] is not None,
+        jobs=int(str(rest["jobs"])),
+        warm_up=float(str(rest["warm_up"])),
     )
 
 
-def show(case: "Case", found: list["Outcome"], output: str) -> None:
+def show(case: "Case", found: list["Outcome"], output: str, draws: list[list["Outcome"]]) -> None:
     """Print what came of it; what was left out and assumed goes to the error stream."""
-    from tutti.sim.results import side_by_side  # noqa: PLC0415
+    from tutti.sim.results import side_by_side, with_intervals  # noqa: PLC0415
 
     best = case.bounds()
     if output == "json":
-        click.echo(json.dumps(as_json(case, found)))
+        click.echo(json.dumps(as_json(case, found, draws)))
         return
     head = f"{case.log.source} ({case.log.kind}): {len(case.log.rows):,} jobs on {case.devices:,} devices"
     click.echo(f"{head}, offered load {case.offered:.2f}, estimates {case.estimates}\n")
     click.echo("\n".join(side_by_side([outcome.metrics for outcome in found], best)))
+    if draws:
+        click.echo(f"\nover {len(draws)} seeds, 95 % intervals of the mean\n" + "\n".join(with_intervals(draws)))
     for note in case.log.notes:
         click.echo(f"note: {note}", err=True)
     if case.log.left_out:
@@ -193,9 +240,12 @@ def show(case: "Case", found: list["Outcome"], output: str) -> None:
         click.echo("interrupted: the figures are of what had ended by then", err=True)
 
 
-def as_json(case: "Case", found: list["Outcome"]) -> dict[str, object]:
+def as_json(case: "Case", found: list["Outcome"], draws: list[list["Outcome"]]) -> dict[str, object]:
     """The results for machines."""
+    from tutti.sim.seeds import intervals  # noqa: PLC0415
+
     best = case.bounds()
+    sure = [intervals([draw[at] for draw in draws if len(draw) > at]) for at in range(len(found))] if draws else []
     return {
         "schema": "tutti/v1",
         "trace": case.log.source,
@@ -206,6 +256,14 @@ def as_json(case: "Case", found: list["Outcome"]) -> dict[str, object]:
         "results": [
             {**outcome.metrics.as_json(), "interrupted": outcome.interrupted, "troubles": len(outcome.troubles)}
             for outcome in found
+        ],
+        "seeds": max(len(draws), 1),
+        "intervals": [
+            {
+                "policy": outcome.metrics.policy,
+                **{name: {"mean": each.mean, "half": each.half} for name, each in sheet.items()},
+            }
+            for outcome, sheet in zip(found, sure, strict=False)
         ],
         "bound": {field: getattr(best, field) for field in best.__struct_fields__},
         "notes": case.log.notes,

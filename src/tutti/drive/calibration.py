@@ -7,9 +7,13 @@ from tutti.engine import events as ev
 from tutti.engine.model import DAY, HOUR, MINUTE, NEVER, Data
 from tutti.engine.world import Touched
 
-from .forecasts import Forecast
+from .forecasts import RANGE, UNSTRETCHED, Forecast
 
 KEEP = 10_000
+LATEST = 200
+ENOUGH = 20
+"""Starts from which forecasts are corrected by how they came out."""
+LEAST, MOST = 50, 20_000
 HORIZONS = ((10 * MINUTE, "under 10 min"), (HOUR, "10 min to 1 h"), (6 * HOUR, "1 to 6 h"), (DAY, "6 to 24 h"))
 LATER = "over 24 h"
 
@@ -66,12 +70,38 @@ class ForecastBook:
                 self.unpromised += 1
         del self.outcomes[: -self._keep]
 
+    def stretch(self) -> tuple[int, ...]:
+        """How much further than drawn each moment of a range should lie, judged by the latest starts, in thousandths.
+
+        Gangs that were submitted later, and users who are wrong together, are in no drawn future, but they are in the
+        outcomes.
+        """
+        latest = self.outcomes[-LATEST:]
+        if len(latest) < ENOUGH:
+            return UNSTRETCHED
+        return tuple(_stretch(latest, place, percent) for place, percent in enumerate(RANGE))
+
     def accuracy(self) -> list[Accuracy]:
         """All forecasts together, then by how far ahead they looked."""
         names = [name for _, name in HORIZONS] + [LATER]
         parts = {name: [o for o in self.outcomes if _horizon(o.forecast) == name] for name in names}
         found = [_accuracy("all", self.outcomes)] if self.outcomes else []
         return found + [_accuracy(name, part) for name, part in parts.items() if part]
+
+
+def _stretch(outcomes: Sequence[Outcome], place: int, percent: int) -> int:
+    """What the drawn moments must be multiplied with for so many of a hundred starts to come before them."""
+    ratios = []
+    for outcome in outcomes:
+        made = outcome.forecast.made
+        drawn = outcome.forecast.drawn[place] if outcome.forecast.drawn else NEVER
+        if drawn < NEVER:
+            ratios.append(max(outcome.started - made, 0) * 1000 // max(drawn - made, MINUTE))
+    if len(ratios) < ENOUGH:
+        return 1000
+    # One rank to the outside: the next start is not among those that were ranked.
+    rank = len(ratios) * percent // 100 + (1 if percent > 50 else -1 if percent < 50 else 0)
+    return min(max(sorted(ratios)[min(max(rank, 0), len(ratios) - 1)], LEAST), MOST)
 
 
 def _horizon(forecast: Forecast) -> str:

@@ -4,7 +4,7 @@ Chance lives here and is seeded; each future is the engine's own roll-forward. B
 """
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 
 from tutti.engine.decide import decide
@@ -17,6 +17,9 @@ from tutti.engine.view import View
 from .estimates import Errors
 
 RANGE = (5, 10, 50, 90, 95)
+UNSTRETCHED = (1000,) * len(RANGE)
+ALIKE = 0.6
+"""How often a gang's run time is as long, beside what was expected, as those of its owner's other gangs."""
 
 
 class Budget(Data, frozen=True):
@@ -46,6 +49,8 @@ class Forecast(Data, frozen=True):
     horizon: int
     draws: int
     assuming: str
+    drawn: tuple[int, ...] = ()
+    """The five moments as they were drawn, before they were corrected by how earlier forecasts came out."""
 
     @property
     def is_promise(self) -> bool:
@@ -62,8 +67,11 @@ class Forecaster:
         budget: Budget = BUDGET,
         errors: Errors | None = None,
         choose: Decision = decide,
+        stretch: Sequence[int] = (),
     ) -> None:
+        """`stretch` says how much further each moment of the range lies than it is drawn, in thousandths."""
         self.seed, self.budget = seed, budget
+        self.stretch = tuple(stretch) or UNSTRETCHED
         self.errors = errors or Errors()
         self._choose = choose
 
@@ -80,30 +88,37 @@ class Forecaster:
 
     def _future(self, view: View, now: int, policy: Policy, names: Sequence[str], draw: int) -> Starts:
         chance = Random(f"{self.seed}/{view.number}/{now}/{draw}")
+        leanings: dict[str, float] = {}
         draws = {
-            job.gang.name: self.length(view, job, slot, now, chance)
+            job.gang.name: self.length(view, job, slot, now, chance, self._leaning(job.gang.user, leanings, chance))
             for slot, job in enumerate(view.jobs)
             if job is not None
         }
         until = now + self.budget.horizon
         return roll(view, now, draws, until, policy, self.budget.steps, names, self._choose)
 
-    def length(self, view: View, job: Job, slot: int, now: int, chance: Random) -> int:
+    def _leaning(self, user: str, leanings: dict[str, float], chance: Random) -> float:
+        """How long a gang runs beside others like it. Runs of one user are wrong together more often than not."""
+        own = leanings.setdefault(user, chance.random()) if user else chance.random()
+        return own if chance.random() < ALIKE else chance.random()
+
+    def length(self, view: View, job: Job, slot: int, now: int, chance: Random, leaning: float | None = None) -> int:
         """One drawn run time of a gang, longer than what it has run already."""
         estimate = known(job.gang, view.queues.get(job.gang.queue))
         ran = job.life.ran
         if slot in view.seated:
             ran += max(now - job.life.started, 0)
             estimate = _from_ends(view, slot, job, estimate)
-        past = [length for length in self.errors.lengths(estimate) if length > ran]
+        past = sorted(length for length in self.errors.lengths(estimate) if length > ran)
         if past:
-            return chance.choice(past)
+            return past[int((chance.random() if leaning is None else leaning) * len(past))]
         return _drawn(estimate, ran, chance)
 
     def _summed_up(self, view: View, name: str, now: int, futures: Sequence[Starts]) -> Forecast:
         starts = sorted(starts.at.get(name, NEVER) for starts in futures)
         sure = sum(1 for start in starts if start < NEVER)
-        p5, p10, p50, p90, p95 = (_rank(starts, percent) for percent in RANGE)
+        drawn = tuple(_rank(starts, percent) for percent in RANGE)
+        p5, p10, p50, p90, p95 = _stretched(drawn, now, self.stretch)
         return Forecast(
             name,
             now,
@@ -116,7 +131,14 @@ class Forecaster:
             horizon=self.budget.horizon,
             draws=len(starts),
             assuming=_assumption(view, any(starts.cut for starts in futures)),
+            drawn=drawn,
         )
+
+
+def _stretched(drawn: Sequence[int], now: int, stretch: Sequence[int]) -> list[int]:
+    """The moments moved away from now, or nearer, and still in order."""
+    moved = [at if at >= NEVER else now + (at - now) * part // 1000 for at, part in zip(drawn, stretch, strict=True)]
+    return list(accumulate(moved, max))
 
 
 def _rank(starts: Sequence[int], percent: int) -> int:

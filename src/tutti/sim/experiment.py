@@ -47,6 +47,10 @@ class Options(Data, frozen=True):
     skip_bad: bool = False
     keep_nodes: bool = False
     habits: Habits = PLAIN
+    jobs: int = 0
+    """Only the first so many jobs; 0 means all."""
+    warm_up: float = 0.0
+    """The part of the jobs, from the first on, that is played but not measured."""
 
 
 class Case(msgspec.Struct):
@@ -63,6 +67,8 @@ class Case(msgspec.Struct):
     keep_nodes: bool
     checked: bool = False
     """Whether the independent checker looks at every plan."""
+    since: int = 0
+    """Jobs submitted before this moment warm the cluster up and are not measured."""
 
     @property
     def node_sizes(self) -> list[int]:
@@ -97,6 +103,8 @@ class Outcome(msgspec.Struct):
 
 def prepare(log: Log, options: Options) -> Case:
     """Fit a trace to a cluster; raises an error that names the first job that cannot run on it."""
+    if options.jobs:
+        log = msgspec.structs.replace(log, rows=log.rows[: options.jobs])
     cluster = _cluster(log, options)
     size = devices(cluster, log.resource)
     log = _fitting(log, size, options.skip_bad)
@@ -105,7 +113,13 @@ def prepare(log: Log, options: Options) -> Case:
     estimates = options.estimates or _known_estimates(log)
     end = log.rows[-1].at + max(row.run for row in log.rows)
     faults = read_faults(Path(options.faults), cluster, end, options.seed) if options.faults else []
-    return Case(log, cluster, estimates, size, offered, faults, options.habits, options.keep_nodes)
+    first = log.rows[0].at
+    cluster = msgspec.structs.replace(cluster, at=first)
+    faults = [fault for fault in faults if fault.at >= first]
+    since = log.rows[min(int(options.warm_up * len(log.rows)), len(log.rows) - 1)].at if options.warm_up else first
+    if since > first:
+        log.notes.append(f"the first {options.warm_up:.0%} of the jobs warm the cluster up and are not measured")
+    return Case(log, cluster, estimates, size, offered, faults, options.habits, options.keep_nodes, since=since)
 
 
 def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
@@ -141,7 +155,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         interrupted = True
     took = time.perf_counter() - begun
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
-    metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took)
+    metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took, case.since)
     samples.append((report.at, report.total))
     return Outcome(policy, metrics, simulation.record, report, interrupted, samples, troubles)
 

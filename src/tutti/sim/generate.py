@@ -47,6 +47,20 @@ class Load(Data, frozen=True):
     failed: float = 0.05
     requested: float = 0.9
     """Part of the jobs whose owner says how long they may run."""
+    widths: tuple[tuple[int, int], ...] = ()
+    """Widths, and how many jobs have each; nothing means those of the style."""
+    runs_s: tuple[float, ...] = ()
+    """Run times that equal parts of the jobs stay under, in seconds; nothing means a mixture."""
+    wide_runs_s: tuple[float, ...] = ()
+    """The same for wide jobs."""
+    wide_above: int = 0
+    """Which jobs are wide; 0 means those wider than a node."""
+    asked: tuple[float, ...] = ()
+    """Declared over real run time, likewise."""
+    hours: tuple[float, ...] = HOURS
+    """How busy each hour of a day is, beside the others."""
+    weekend: float = WEEKEND
+    """How busy a day of the weekend is, beside an average one."""
 
 
 class Drawn:
@@ -56,8 +70,9 @@ class Drawn:
         self.load = load
         self.cut = cut or Cut("gpu", load.each)
         self.habits = habits
-        self._widths = [width for width in GPU_WIDTHS if width <= load.devices]
-        self._shares = list(accumulate(GPU_WIDTHS[width] for width in self._widths))
+        known = dict(load.widths) or GPU_WIDTHS
+        self._widths = [width for width in known if width <= load.devices]
+        self._shares = list(accumulate(known[width] for width in self._widths))
 
     def __len__(self) -> int:
         """How many jobs there are."""
@@ -98,10 +113,10 @@ class Drawn:
 
     def _next_arrival(self, draws: random.Random, at: int, gap: float) -> int:
         """Time runs faster when many people are at work, and stands almost still at night."""
-        return at + max(round(draws.expovariate(1.0) * gap / intensity(at)), 1)
+        return at + max(round(draws.expovariate(1.0) * gap / intensity(at, self.load)), 1)
 
     def _width(self, draws: random.Random) -> int:
-        if self.load.style == "gpu":
+        if self.load.style == "gpu" or self.load.widths:
             return draws.choices(self._widths, cum_weights=self._shares)[0]
         return self._batch_width(draws)
 
@@ -117,6 +132,9 @@ class Drawn:
 
     def _run(self, draws: random.Random, width: int) -> int:
         """Most runs are minutes, some are hours, a few are days; wide jobs are more often long."""
+        known = (self.load.wide_runs_s if width > (self.load.wide_above or self.load.each) else ()) or self.load.runs_s
+        if known:
+            return round(max(drawn_from(known, draws), 1.0) * SECOND)
         shares = (5, 4, 1) if width < 8 else (3, 4, 3)
         mean, spread = draws.choices(((5.0, 1.2), (8.0, 1.0), (10.2, 0.8)), shares)[0]
         return round(min(max(draws.lognormvariate(mean, spread), 1.0), 7 * DAY / SECOND)) * SECOND
@@ -124,18 +142,32 @@ class Drawn:
     def _row(self, draws: random.Random, number: int, at: int, digits: int) -> Row:
         width = self._width(draws)
         run = self._run(draws, width)
-        limit = request(draws, run) if draws.random() < self.load.requested else 0
+        limit = self._request(draws, run) if draws.random() < self.load.requested else 0
         user = f"u{int(self.load.users * draws.random() ** 2)}"
         outcome = State.FAILED if draws.random() < self.load.failed else State.FINISHED
         patience = round(draws.expovariate(1 / (6 * HOUR))) if draws.random() < self.load.cancelled else NEVER
         return Row(f"{number:0{digits}d}", at, run, width, limit, user, outcome=outcome, patience=patience)
 
+    def _request(self, draws: random.Random, run: int) -> int:
+        return round(run * drawn_from(self.load.asked, draws)) if self.load.asked else request(draws, run)
 
-def intensity(at: int) -> float:
-    """How busy the moment is, beside an average one."""
+
+USUAL = Load()
+
+
+def intensity(at: int, load: Load = USUAL) -> float:
+    """How busy the moment is, beside an average one; never quite still."""
     day, rest = divmod(at, DAY)
-    busy = HOURS[rest // HOUR] * 24 / sum(HOURS)
-    return busy * (WEEKEND if day % 7 >= 5 else (7 - 2 * WEEKEND) / 5)
+    busy = load.hours[rest // HOUR] * 24 / sum(load.hours)
+    return max(busy * (load.weekend if day % 7 >= 5 else (7 - 2 * load.weekend) / 5), 0.02)
+
+
+def drawn_from(quantiles: tuple[float, ...], draws: random.Random) -> float:
+    """A value whose chance to lie between two neighbours is the same for all of them."""
+    place = draws.random() * (len(quantiles) - 1)
+    low = min(int(place), len(quantiles) - 2) if len(quantiles) > 1 else 0
+    a, b = quantiles[low], quantiles[min(low + 1, len(quantiles) - 1)]
+    return float(a ** (1 - (place - low)) * b ** (place - low)) if a > 0 and b > 0 else max(a, b)
 
 
 def request(draws: random.Random, run: int) -> int:
@@ -152,11 +184,24 @@ def looks_like(first: list[str]) -> bool:
 
 def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = None) -> Log:  # noqa: ARG001
     """The load that a file describes."""
+    return Drawn(parsed("\n".join(text for _, text in lines), source)).log()
+
+
+def load_of(path: Path, seed: int) -> Load | None:
+    """The load that a file describes, with its seed raised by so much; None where the file is a trace."""
+    if path.suffix != ".toml" or not path.is_file():
+        return None
+    load = parsed(path.read_text(errors="replace"), path.name)
+    return msgspec.structs.replace(load, seed=load.seed + seed)
+
+
+def parsed(text: str, source: str) -> Load:
+    """The load, or what is wrong with it."""
     try:
-        load = msgspec.convert(tomllib.loads("\n".join(text for _, text in lines))["generate"], Load)
+        load = msgspec.convert(tomllib.loads(text)["generate"], Load)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, KeyError) as problem:
         raise Misused(f"{source} is not a load to generate: {problem}", hint="docs/reference/simulate.md") from None
-    return Drawn(checked(load, source)).log()
+    return checked(load, source)
 
 
 def checked(load: Load, where: str) -> Load:
@@ -166,5 +211,13 @@ def checked(load: Load, where: str) -> Load:
     if not (0 < load.load <= 100 and 1 <= load.jobs <= 100_000_000 and 1 <= load.each <= load.devices <= 10_000_000):
         raise Misused(
             f"{where}: jobs, devices and load must be sensible", hint="jobs = 10000, devices = 1024, load = 0.9"
+        )
+    if len(load.hours) != 24 or min(load.hours) < 0 or not sum(load.hours) or not 0 <= load.weekend <= 3.5:
+        raise Misused(f"{where}: hours must be 24 numbers, and weekend from 0 to 3.5", hint="leave them out")
+    if any(width < 1 or many < 1 for width, many in load.widths) or (
+        load.widths and min(width for width, _ in load.widths) > load.devices
+    ):
+        raise Misused(
+            f"{where}: widths must be pairs of a width and a number of jobs", hint="widths = [[1, 80], [8, 20]]"
         )
     return load

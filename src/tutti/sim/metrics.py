@@ -69,21 +69,25 @@ def _spread(name: str, spread: Spread, unit: str) -> dict[str, float]:
     return {f"p50_{name}{unit}": spread.p50, f"p99_{name}{unit}": spread.p99}
 
 
-def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float) -> Metrics:
-    """The figures of a run on so many devices, played in so many seconds of real time."""
+def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0) -> Metrics:
+    """The figures of a run on so many devices, played in so many seconds of real time.
+
+    Jobs submitted before `since` count only for how much was held and how long it all took.
+    """
     submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
-    over = (ended >= 0) & (started >= 0)
+    counted = submitted >= since
+    over = (ended >= 0) & (started >= 0) & counted
     flow = (ended - submitted)[over] / SECOND
     run = record.column("work")[over] / SECOND
     slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
     span = _span(submitted, ended)
-    errors = _promise_errors(record, started)
+    errors = _promise_errors(record, started, counted)
     return Metrics(
         policy=policy,
         jobs=len(record),
         finished=int(over.sum()),
         stuck=int((ended < 0).sum()),
-        wait_s=spread_of((started - submitted)[started >= 0] / SECOND),
+        wait_s=spread_of((started - submitted)[(started >= 0) & counted] / SECOND),
         completion_s=spread_of(flow),
         slowdown=spread_of(slowdown),
         utilization=_held(record, ended) / (devices * span) if span else 0.0,
@@ -119,9 +123,11 @@ def _held(record: Record, ended: Column) -> float:
     return float(((end - begun).clip(min=0) * np.array(spells.devices, np.int64)).sum()) / SECOND
 
 
-def _promise_errors(record: Record, started: Column) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _promise_errors(
+    record: Record, started: Column, counted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     promised = record.column("promised")
-    known = (promised >= 0) & (started >= 0)
+    known = (promised >= 0) & (started >= 0) & counted
     return (started - promised)[known] / SECOND
 
 

@@ -1,9 +1,13 @@
 """Several policies side by side, with the bound beside them."""
 
+import math
+
 from tutti.views.table import count, factor, part, table, time_s
 
 from .bounds import Bounds
+from .experiment import Outcome
 from .metrics import Metrics
+from .seeds import FIGURES, Interval, intervals
 
 LABELS = (
     "jobs",
@@ -36,6 +40,20 @@ def side_by_side(found: list[Metrics], best: Bounds | None) -> list[str]:
         heads.append("bound")
     rows = [("", *heads), *((label, *(column[at] for column in columns)) for at, label in enumerate(LABELS))]
     return table(rows)
+
+
+def with_intervals(draws: list[list[Outcome]]) -> list[str]:
+    """The means over all seeds, each with the half width of its interval; a policy that was cut off has fewer."""
+    heads = [outcome.metrics.policy for outcome in draws[0]]
+    sheets = [intervals([draw[at] for draw in draws if len(draw) > at]) for at in range(len(heads))]
+    rows = [(name, *(_sure(name, sheet[name]) for sheet in sheets)) for name in FIGURES]
+    return table([("", *heads), *rows])
+
+
+def _sure(name: str, found: Interval) -> str:
+    kind = name.partition(" ")[0]
+    shown = {"wait": time_s, "completion": time_s, "slowdown": factor, "interruptions": factor}.get(kind, part)
+    return f"{shown(found.mean)} ± {shown(found.half)}" if math.isfinite(found.half) else shown(found.mean)
 
 
 def column_of(metrics: Metrics) -> list[str]:

@@ -1,11 +1,11 @@
 """Play a workload through the driver: happenings in, decisions out, until nothing is left to happen."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tutti.drive.account import Spent
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger
-from tutti.drive.loop import Driver, Keyed
+from tutti.drive.loop import Driver, Keyed, Watch
 from tutti.drive.notice import Tell, silent
 from tutti.engine import events as ev
 from tutti.engine.check import Violation, check
@@ -50,6 +50,7 @@ class Simulation:
         keep_nodes: bool = False,
         checked: bool = True,
         tell: Tell = silent,
+        watch: Sequence[Watch] = (),
     ) -> None:
         """`one_by_one` lets each happening be decided on alone, submissions before ends, and nothing be decided at
         other moments or for a job that cannot start as things are: as some studies do. `checked` lets the independent
@@ -58,7 +59,13 @@ class Simulation:
         self.agenda = Agenda()
         world = World.load(listing, policy.order.half_life)
         self.driver = Driver(
-            policy, world, history=history, ledger=ledger, tell=tell, check=check if checked else trusting
+            policy,
+            world,
+            history=history,
+            ledger=ledger,
+            tell=tell,
+            check=check if checked else trusting,
+            watch=watch,
         )
         self.cluster = Cluster(
             self.agenda, self.record, resource, nobody if ledger is None else self._charge, predictor

@@ -9,6 +9,7 @@ from tutti.errors import Misused, NotFound
 from tutti.sim import generate
 
 from . import swf, tabbed, table
+from .journal import is_journal, read_journal
 from .log import Line, Log
 
 
@@ -30,6 +31,8 @@ FORMATS: tuple[Format, ...] = (swf, table, tabbed, generate)
 
 def read_trace(path: Path, skip_bad: bool = False) -> Log:
     """The trace in a file. Raises an error that says what is wrong, where, and what to do."""
+    if is_journal(path):
+        return _checked(read_journal(path, skip_bad), path)
     lines = read_lines(path, skip_bad)
     first = [text for _, text in lines[:LOOK]]
     for form in FORMATS:
