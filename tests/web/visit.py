@@ -55,6 +55,12 @@ class Port:
         finally:
             connection.close()
 
+    def ask_or_none(self, method: str, path: str) -> Answer | None:
+        """The same; nothing where the connection is refused."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.ask(method, path)
+        return None
+
 
 class Tab:
     """A tab. Errors and complaints of the browser are kept, and looked at when it is closed."""

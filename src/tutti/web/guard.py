@@ -86,4 +86,4 @@ def _is_from_here(request: Request) -> bool:
     """What the browser says of where a request comes from. Following a link from elsewhere to a page is fine."""
     site = request.headers.get("sec-fetch-site", "none")
     visits = request.headers.get("sec-fetch-mode") == "navigate" and request.method == "GET"
-    return site in {"none", "same-origin"} or (visits and not request.path.startswith(("/v1", "/page")))
+    return site in {"none", "same-origin"} or (visits and not request.path.startswith(("/v1", "/page", "/plain")))

@@ -19,9 +19,11 @@ from tutti.views.report import MEANS
 
 from .files import shelf
 from .guard import Guard, Turned
+from .plain import plain
 from .pulse import pulse
 from .words import REASONS
 
+HTML = "text/html; charset=utf-8"
 PAGES = ("timeline", "ledger", "cluster", "submit", "history")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -86,9 +88,11 @@ class Site:
                 return _file(request, parts[-1] if len(parts) <= 2 else "")
             if parts in {("",), *((page,) for page in PAGES)} or (parts[0] == "jobs" and len(parts) == 2):
                 return _file(request, "index.html")
-        if parts[0] not in {"v1", "page", "metrics"}:
+        if parts[0] not in {"v1", "page", "metrics", "plain"}:
             raise Turned(404, f"there is nothing at {request.path}", "the start page: /")
         self._let_in(request)
+        if parts[0] == "plain" and request.method == "GET" and len(parts) <= 2:
+            return Response(kind=HTML, body=await plain(self._service, parts, request.number("offset", 0)))
         return await (self._own(request, parts) if parts[0] == "page" else self._api(request))
 
     def _let_in(self, request: Request) -> None:
@@ -157,4 +161,4 @@ def told(request: Request, status: int, what: str, hint: str) -> Response:
     page = shelf()["error.html"].body.decode()
     for mark, text in (("{status}", str(status)), ("{what}", what), ("{hint}", hint and f"Try: {hint}")):
         page = page.replace(mark, escape(text))
-    return Response(status=status, kind="text/html; charset=utf-8", body=page.encode())
+    return Response(status=status, kind=HTML, body=page.encode())

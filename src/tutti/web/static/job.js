@@ -134,7 +134,7 @@ export class JobPage {
     const numbers = rows.filter(([, label]) => label && label !== "to start now" && label !== "ask for");
     const remedies = answer.explanation.remedies || [];
     return card("Why it waits",
-      h("p", { class: "lead" }, answer.token ? [h("span", { class: "token", title: this.hello.reasons[answer.token] || "" }, answer.token), " "] : null, told[0] || ""),
+      h("p", { class: "lead" }, answer.token ? [h("span", { class: "token", title: this.hello.reasons[answer.token] || "" }, answer.token), " "] : null, told[0] || "", inLine(answer.explanation) ? h("span", { class: "hint" }, ` ${inLine(answer.explanation)}`) : null),
       h("dl", { class: "numbers" }, numbers.map(([, label, words]) => [h("dt", null, label), h("dd", null, words)])),
       remedies.length ? [h("h3", null, "What would start it"), h("ul", { class: "remedies" }, remedies.map((one) => this.remedy(one)))] : null,
       told.slice(1).map((words) => h("p", { class: "hint" }, words)));
@@ -210,6 +210,10 @@ export class JobPage {
     clearInterval(this.clock);
     this.output.close();
   }
+}
+
+function inLine({ position, in_line: all, queue }) {
+  return position ? `Number ${position} of ${all} in line in queue ${queue}.` : "";
 }
 
 function chart(known) {
