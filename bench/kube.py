@@ -12,7 +12,10 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.kube_rig import Course, course
 from tools.control_plane.kubelet import Kubelet

@@ -12,6 +12,7 @@ GROUPS = {
     "kai": ("scheduling.run.ai", "v2alpha2"),
     "kube-batch": ("scheduling.incubator.k8s.io", "v1alpha1"),
 }
+NAMES = ("coscheduling", "koordinator", "volcano", "kai", "kueue")
 CLUSTER_KINDS = (
     ("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"),

@@ -79,7 +79,12 @@ def settings() -> list[tuple[str, ...]]:
             told = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
             said[field.target.id] = " ".join(str(told).split())
     plain = config.Config()
-    special = {"policy": "balanced, for a cluster", "queues": "one queue, `default`", "levels": "none"}
+    special = {
+        "policy": "balanced, for a cluster",
+        "queues": "one queue, `default`",
+        "levels": "none",
+        "dialects": "all",
+    }
     known = {
         "scheduler_name": "Pods with this `schedulerName` are ours.",
         "namespace": "Where the lease and the history are.",

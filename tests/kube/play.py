@@ -5,6 +5,8 @@ import contextlib
 import time
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from tests.kube.dialects import definitions
 from tools.control_plane.kubelet import Kubelet
 from tools.control_plane.rig import Rig
@@ -47,8 +49,8 @@ class Play:
     @classmethod
     async def perform(cls, rig: Rig, scene, kubelet: bool = True, within: float = 60) -> None:
         """Play a scene, then clear the stage."""
-        stage = Stage(rig.kubeconfig())
-        hand = Kubelet(Api(from_file(rig.kubeconfig()), 8))
+        stage = Stage(rig.kubeconfig(), 6)
+        hand = Kubelet(Api(from_file(rig.kubeconfig()), 3))
         play = cls(rig, stage, hand)
         task = asyncio.create_task(hand.run()) if kubelet else None
         try:
@@ -68,8 +70,13 @@ class Play:
     @asynccontextmanager
     async def scheduler(self, config: Config | None = None, kubeconfig=None, api: Api | None = None):
         """A scheduler of ours, at work; it ends as if it were killed."""
-        api = api or Api(from_file(kubeconfig or self.rig.kubeconfig(self.rig.tutti)), 24)
-        scheduler = Scheduler(api, config or Config())
+        api = api or Api(from_file(kubeconfig or self.rig.kubeconfig(self.rig.tutti)), 4)
+        scheduler = Scheduler(
+            api,
+            msgspec.structs.replace(
+                config or Config(), connections=4, dialects=(config.dialects if config else ()) or ("native",)
+            ),
+        )
         self.schedulers.append(scheduler)
 
         async def work():
@@ -102,7 +109,7 @@ class Play:
             if time.monotonic() > end:
                 told = [(s.notices[-3:], s.driver.answers()) for s in self.schedulers]
                 raise AssertionError(f"{what} never came: {await self.stage.nodes_of()} {told}")
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.05)
 
     async def until_bound(self, *prefixes: str, count: int | None = None, namespace: str = "default"):
         """Wait until all pods (or so many) whose names begin so are bound; answers with their nodes."""

@@ -13,7 +13,7 @@ from tutti.kube.config import Config
 from tutti.kube.scheduler import Scheduler
 
 PODS = "/api/v1/namespaces/default/pods"
-STILL = 3
+STILL = 2
 
 
 def words(line: str) -> tuple[str, list[str], dict[str, str]]:
@@ -35,7 +35,10 @@ class Script:
 
     async def run(self, lines: list[str]) -> None:
         """Lines before the first gang set the scene; the scheduler starts with the first line that looks at it."""
-        async with self.play.scheduler(Config(levels=("rack",))) as scheduler:
+        text = " ".join(lines)
+        spoken = tuple(name for name in dialects.NAMES if name in text) or ("native",)
+        spoken += ("volcano",) if "kube-batch" in text else ()
+        async with self.play.scheduler(Config(levels=("rack",), dialects=spoken)) as scheduler:
             self.scheduler = scheduler
             for line in lines:
                 verb, plain, said = words(line)
@@ -266,13 +269,16 @@ class Script:
         assert self.scheduler is not None
         calm = 0
         for _ in range(400):
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.03)
+            if not self.scheduler.hands.is_idle:
+                calm = 0
+                continue
             pods, nodes = await self.stage.items("/api/v1/pods"), await self.stage.items("/api/v1/nodes")
             mirror = self.scheduler.mirror
             known = {name for name, ground in mirror.grounds.items() if ground.capacity}
             same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
             same = same and known == {n["metadata"]["name"] for n in nodes}
-            idle = self.scheduler.hands.is_idle and not mirror.dirty_gangs and not mirror.dirty_nodes
+            idle = not mirror.dirty_gangs and not mirror.dirty_nodes
             calm = calm + 1 if same and idle else 0
             if calm >= STILL:
                 return

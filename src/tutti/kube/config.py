@@ -23,6 +23,8 @@ class Config(Data, frozen=True):
     namespace: str = "tutti-system"
     levels: tuple[str, ...] = ()
     """Labels of nodes that are levels of the topology, beside those that pods and groups name."""
+    dialects: tuple[str, ...] = ()
+    """Dialects whose objects are read beside the native ones; all that the cluster serves where none is named."""
     policy: Policy = DEFAULT
     queues: tuple[Queue, ...] = ()
     start_within: int = 120

@@ -57,6 +57,21 @@ DIALECTS = (
 OWN = Kind("Placement", "tutti.dev", ("v1alpha1",), "placements", why="our record of starts")
 
 
+DIALECT_OF = {
+    "scheduling.x-k8s.io": "coscheduling",
+    "scheduling.sigs.k8s.io": "koordinator",
+    "scheduling.koordinator.sh": "koordinator",
+    "scheduling.volcano.sh": "volcano",
+    "topology.volcano.sh": "volcano",
+    "scheduling.incubator.k8s.io": "volcano",
+    "scheduling.sigs.dev": "volcano",
+    "scheduling.run.ai": "kai",
+    "kai.scheduler": "kai",
+    "kueue.x-k8s.io": "kueue",
+}
+"""Whose an API group is; others are read always."""
+
+
 class Served(NamedTuple):
     """A kind this cluster serves, and the version we read."""
 
@@ -86,13 +101,15 @@ class Resources(msgspec.Struct):
     resources: list[dict[str, Any]] = []
 
 
-async def served(api: Api) -> list[Served]:
-    """Which of the kinds we know this cluster serves."""
+async def served(api: Api, dialects: tuple[str, ...] = ()) -> list[Served]:
+    """Which of the kinds we know this cluster serves; with `dialects`, only theirs and what is always read."""
     listed = await api.get("/apis", Groups)
     versions = {g["name"]: [v["version"] for v in g["versions"]] for g in listed.groups}
     found = [Served(kind, kind.versions[0]) for kind in ALWAYS]
     seen: dict[str, set[str]] = {}
     for kind in (*DIALECTS, OWN):
+        if dialects and DIALECT_OF.get(kind.group, dialects[0]) not in dialects:
+            continue
         for version in kind.versions:
             if version not in versions.get(kind.group, []):
                 continue

@@ -92,7 +92,7 @@ class Scheduler:
 
     async def read_once(self) -> None:
         """List everything there is."""
-        self.served = await served(self.api)
+        self.served = await served(self.api, self.config.dialects)
         self.teller.api_versions = versions(self.served)
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
@@ -103,7 +103,7 @@ class Scheduler:
         while True:
             await asyncio.sleep(DISCOVER)
             with contextlib.suppress(ApiError, Broken):
-                for kind in await served(self.api):
+                for kind in await served(self.api, self.config.dialects):
                     if kind.path not in self.listeners:
                         self.served.append(kind)
                         self.teller.api_versions = versions(self.served)

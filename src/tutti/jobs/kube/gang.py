@@ -101,13 +101,20 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         preemptible=declared.preemptible,
         resizing=Resizing.LIVE if _is_elastic(declared, roles) else Resizing.NONE,
         on_loss=OnLoss.REPAIR,
-        hold_up_to=NEVER if declared.never_stale or not facts.owned else max(declared.hold_up_to, 0) or STALE,
+        hold_up_to=_hold_up_to(declared, facts),
         restart_limit=1_000_000,
         unsupported=unsupported,
     )
     least = sum(low for _, low, _ in counted)
     awaiting = 0 if declared.loose else max(least, declared.min) - there
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems)
+
+
+def _hold_up_to(declared: Declared, facts: Facts) -> int:
+    """How long seats of lost members are kept; where nobody makes new pods, only for as long as a person needs."""
+    if declared.never_stale:
+        return NEVER
+    return max(declared.hold_up_to, 0) or (STALE if facts.owned else MINUTE)
 
 
 def _is_elastic(declared: Declared, roles: Iterable[Role]) -> bool:

@@ -1,0 +1,166 @@
+"""Between us and the API server: gaps, expired tokens, replicas that take over, floods, huge objects."""
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.kube.proxy import Proxy
+from tests.kube.test_faults import process
+from tools.control_plane.stage import gang, group, many, node, pod
+from tutti.errors import Misused, NotFound
+from tutti.kube.api import Api
+from tutti.kube.credentials import find, from_file
+
+
+def test_what_vanished_in_a_gap_is_seen(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(3)))
+        async with Proxy(play.rig) as proxy:
+            gone = asyncio.Event()
+
+            async def too_old(request):
+                if not ("watch=1" in request.path and "/pods?" in request.path and gone.is_set()):
+                    return None
+                gone.clear()
+                return 410, "Expired"
+
+            proxy.before = too_old
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
+                await play.stage.make(*gang("a", 2))
+                await play.until_bound("a-")
+                gone.set()
+                proxy.cut()
+                await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+                await play.stage.make(*gang("b", 1))
+                await play.until_bound("b-")
+                assert len(scheduler.mirror.pods) == 2
+                assert scheduler.listeners["/api/v1/pods"].lists == 2
+
+    play(scene)
+
+
+def test_an_expired_token_is_read_again(play, tmp_path):
+    async def scene(play):
+        token = tmp_path / "token"
+        token.write_text("expired")
+        credentials = from_file(play.rig.kubeconfig())
+        credentials._token = token.read_text
+        api = Api(credentials)
+        credentials.headers()
+        token.write_text(play.rig.admin)
+        assert await api.get("/version", dict)
+        api.close()
+
+    play(scene, kubelet=False)
+
+
+def test_the_next_replica_takes_over_when_the_leader_is_asked_to_go(play, tmp_path):
+    settings = tmp_path / "config.toml"
+    settings.write_text("lease_seconds = 30\ndialects = ['native']\n")
+
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        options = ("--config", str(settings))
+        async with Proxy(play.rig) as one, Proxy(play.rig) as two, process(play, one, *options) as old:
+            await play.stage.make(*gang("a", 1))
+            await play.until_bound("a-")
+            async with process(play, two, *options):
+                old.send_signal(signal.SIGTERM)
+                assert await asyncio.wait_for(old.wait(), 20) == 0
+                await play.stage.make(*gang("b", 1))
+                await play.until_bound("b-")
+        await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti")
+
+    play(scene)
+
+
+def test_a_flood_of_groups_disturbs_nobody(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            flood = [f"f{i}" for i in range(300)]
+            await play.stage.make(*(group(name, 3) for name in flood))
+            await play.stage.make(*gang("a", 2))
+            path = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+            await asyncio.gather(*(play.stage.remove(f"{path}/{name}") for name in flood))
+            await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_a_pod_of_a_megabyte(play):
+    async def scene(play):
+        await play.stage.make(node("n0"))
+        async with play.scheduler():
+            huge = pod("a-0", gpus=1)
+            huge["spec"]["containers"][0]["env"] = [{"name": f"V{i}", "value": "x" * 1000} for i in range(900)]
+            await play.stage.make_one(huge)
+            await play.until_bound("a-")
+
+    play(scene)
+
+
+def test_a_start_is_foretold_and_the_promise_outlives_a_restart(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("a", 1, annotations={"tutti.dev/time": "1h"}))
+            await play.until_bound("a-")
+            await play.stage.make(*gang("big", 2, annotations={"tutti.dev/time": "1h"}))
+
+            async def written():
+                world = scheduler.driver.world
+                slot = world.slots.get("default/big", -1)
+                promise = world.job_in(slot).life.promise if slot >= 0 else None
+                maps = await play.stage.items("/api/v1/namespaces/tutti-system/configmaps")
+                kept = any("default/big" in (m.get("data") or {}).get("gangs", "") for m in maps)
+                return promise if promise is not None and kept else None
+
+            promise = await play.until(written, "the promise")
+        async with play.scheduler() as scheduler:
+            world = scheduler.driver.world
+            again = world.job_in(world.slots["default/big"]).life.promise
+            assert again is not None
+            assert again.given == promise.given
+            assert again.start <= promise.start
+            await play.stage.make(*gang("long", 1, annotations={"tutti.dev/time": "3h"}))
+            await play.stage.make(*gang("short", 1, annotations={"tutti.dev/time": "30m"}))
+            await play.until_bound("short-")
+            assert not await play.bound("long-")
+        await play.stage.remove("/api/v1/namespaces/tutti-system/configmaps/tutti-history")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "is not a kubeconfig"),
+        ("current-context: x", "no context is called 'x'"),
+        ("{", "cannot read"),
+    ],
+)
+def test_a_bad_kubeconfig_is_one_clear_error(tmp_path, text, says):
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(Misused, match=says):
+        find(str(path))
+
+
+def test_a_missing_kubeconfig(tmp_path):
+    with pytest.raises(NotFound, match="there is no file"):
+        find(str(tmp_path / "none"))
+
+
+def test_several_gangs_at_once_are_all_whole(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(6)))
+        async with play.scheduler():
+            await play.stage.make(*many([gang(f"g{i}", 2) for i in range(5)]))
+            await play.until_bound("g", count=6)
+            await asyncio.sleep(0.2)
+            bound = await play.bound("g")
+            assert all(sum(name.startswith(f"g{i}-") for name in bound) in (0, 2) for i in range(5))
+
+    play(scene)
