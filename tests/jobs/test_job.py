@@ -12,6 +12,7 @@ from tutti.jobs.gang import array_of, notice_of, to_gang
 from tutti.jobs.job import Job, Part
 from tutti.jobs.options import from_words, job_from
 from tutti.jobs.problems import BadJob
+from tutti.jobs.understand import understand
 
 FULL = """
 name = "llama"
@@ -151,3 +152,19 @@ def test_options_win_over_the_file():
 def test_the_client_does_not_need_numpy():
     code = "import sys, tutti.jobs.file, tutti.jobs.options; sys.exit('numpy' in sys.modules or 'yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_program_is_a_command_and_a_broken_file_is_not(tmp_path):
+    program = tmp_path / "hello"
+    program.write_bytes(b"\x7fELF\x02\xff\xfe")
+    with pytest.raises(BadJob, match="it is not text"):
+        understand(["hello"], folder=tmp_path)
+    program.chmod(0o755)
+    assert understand(["hello"], folder=tmp_path).what == "a command"
+
+
+def test_lines_of_another_system_are_read_too(tmp_path):
+    script = tmp_path / "dos.sbatch"
+    script.write_bytes(b"#!/bin/bash\r\n#SBATCH --nodes=2\r\n#SBATCH --gpus-per-node=4\r\nsrun python t.py\r\n")
+    role = understand(["dos.sbatch"], folder=tmp_path).gang.roles[0]
+    assert (role.min, role.shapes[0].ask["gpu"]) == (2, 4)

@@ -1,5 +1,6 @@
 """Anything a person has: a launch line, a job file, a batch script, a manifest. What gang does it make?"""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ def understand(
     files = Files(folder)
     if len(words) == 1:
         path = files.folder / words[0]
-        if is_file(path):
+        if is_file(path) and (not os.access(path, os.X_OK) or files.text(words[0]) is not None):
+            # What is no text and can be run is a program, and the line is its name.
             return understand_text(read_text(path), words[0], options, files, env)
         if re.search(r"\s", words[0].strip()):
             return understand_line(words[0], options, files, env)
