@@ -11,7 +11,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +249,7 @@ async def small_gangs(race: Course) -> None:
         await asyncio.sleep(0.4)
 
 
-RACES: dict[str, Callable[[], Awaitable[Figures]]] = {
+RACES: dict[str, Callable[[], Coroutine[Any, Any, Figures]]] = {
     "bind_limit": bind_limit,
     "drain": drain,
     "live": live,
@@ -271,7 +271,7 @@ def figures(wanted: list[str]) -> Figures:
         if wanted and not any(name.startswith(word) for word in wanted):
             continue
         for _ in range(REPEATED.get(name, 1)):
-            for figure, value in asyncio.run(race()).items():  # type: ignore[arg-type]
+            for figure, value in asyncio.run(race()).items():
                 found.setdefault(figure, []).append(value)
         print(f"{name}: {', '.join(f'{k} {v[-1]:.2f}' for k, v in found.items())}", file=sys.stderr, flush=True)
     return derived({name: statistics.median(values) for name, values in found.items()})
