@@ -94,7 +94,7 @@ def rows(case: Case) -> Iterator[str]:
     """The row of an input."""
     if case.group == "lines":
         line = " ".join(case.path.read_text().replace("\\\n", " ").split())
-        have = f"`{_escaped(line if len(line) <= 110 else line[:107] + '...')}`"
+        have = _code(line if len(line) <= 110 else f"{line[:107]}...")
     else:
         have = f"`{case.path.name}`"
     yield f"| {have} | {_escaped(summary(json.loads(case.expected.read_text())))} |"
@@ -121,6 +121,12 @@ def _role(role: dict[str, Any]) -> str:
     each += [cores(ask["cpu_milli"])] if ask["cpu_milli"] else []
     loose = ", loose" if role["coupling"] == "loose" else ""
     return f"{size} x {role['name']} ({' + '.join(each) or 'nothing'}{loose})"
+
+
+def _code(text: str) -> str:
+    """A text as code, whatever it is made of."""
+    plain = text.replace("|", "\\|")
+    return f"`` {plain} ``" if "`" in plain else f"`{plain}`"
 
 
 def _escaped(text: str) -> str:

@@ -73,9 +73,15 @@ def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
     job = _unsaid(job)
     if found.manager:
         return _batch(found, job)
-    if found.launcher in ON_ONE_HOST and not job.roles:
+    if _starts_once(found, job):
         return _whole(job)
     return job
+
+
+def _starts_once(found: Understood, job: Job) -> bool:
+    """Whether the line itself reaches all its nodes; deepspeed does, unless it is told to stay where it is."""
+    stays = {"--no_ssh", "--no-ssh"} & set(_words(job))
+    return not job.roles and (found.launcher in ON_ONE_HOST or (found.launcher == "deepspeed" and not stays))
 
 
 def _as_processes(found: Understood, only_look: bool) -> Job:
