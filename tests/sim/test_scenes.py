@@ -31,7 +31,7 @@ def held(variant: Played, gang: str) -> list[int]:
     return [d for t, d in zip(spells.task, spells.devices, strict=True) if t == row(variant, gang)]
 
 
-def test_the_eight_scenes_are_there():
+def test_the_nine_scenes_are_there():
     assert scene_names() == [
         "backfill",
         "deadlock",
@@ -40,6 +40,7 @@ def test_the_eight_scenes_are_there():
         "node-loss",
         "reclaim",
         "rotation",
+        "spares",
         "starvation",
     ]
 
@@ -170,3 +171,14 @@ def test_rotation_both_progress_at_the_same_pace_for_the_price_of_the_switches()
     ]
     assert abs(done[0] - done[1]) * 20 <= sum(done)
     assert end(balanced, "bert") < end(rigid, "bert") + 8 * MINUTE
+
+
+def test_spares_the_insured_goes_on_at_once_and_the_hopeful_waits_for_cards():
+    variant = played("spares")["balanced"]
+    insured, hopeful = row(variant, "insured"), row(variant, "hopeful")
+    assert variant.record.interruptions[insured] == 0
+    assert variant.record.runs[insured] == 1
+    assert end(variant, "insured") < 195 * MINUTE
+    assert held(variant, "insured") == [5, 4, 4]
+    assert variant.record.interruptions[hopeful] == 1
+    assert end(variant, "hopeful") > end(variant, "insured") + 90 * MINUTE

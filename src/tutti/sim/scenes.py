@@ -48,6 +48,8 @@ class GangEntry(Data, frozen=True):
     """The most workers it can use."""
     gpus: int = 1
     """Devices of each worker."""
+    spares: int = 0
+    """Idle workers that stand by and replace lost ones."""
     limit: Time = ""
     """The run time that was declared; nothing means the true one."""
     queue: str = "default"
@@ -197,7 +199,7 @@ def _task(entry: GangEntry, name: str, at: int, arrange: Arrange) -> Task:
     )
     gang = Gang(
         name=name,
-        roles=(role,),
+        roles=(role, *_spares(entry)),
         queue=entry.queue,
         user=entry.user,
         priority=entry.priority,
@@ -210,6 +212,12 @@ def _task(entry: GangEntry, name: str, at: int, arrange: Arrange) -> Task:
         on_loss=entry.on_loss,
     )
     return Task(gang, runs, _habits(entry))
+
+
+def _spares(entry: GangEntry) -> tuple[Role, ...]:
+    if not entry.spares:
+        return ()
+    return (Role("spare", min=entry.spares, shapes=(Shape({"gpu": entry.gpus}),), spare_for="worker"),)
 
 
 def _habits(entry: GangEntry) -> Habits:
