@@ -1,0 +1,279 @@
+"""Our plan beside Slurm's: the same random gangs, Slurm's expected starts against ours.
+
+.venv/bin/python bench/slurm.py [SETS]      (needs Debian's slurm-wlm, or at least slurmctld, slurmd and slurm-client)
+
+One slurmctld and one slurmd for each of eight nodes run on loopback, as root, with fake GPUs that are empty files. Of
+each set some gangs of whole nodes run and others wait; `squeue` says when Slurm expects each to start. We play the
+same gangs through the engine: `conservative` beside a reservation for every job, `easy` beside one reservation.
+
+Slurm plans in steps of a minute and looks every few seconds, so starts within two minutes count as equal. What differs,
+and why: Slurm rounds the ends of running jobs the more, the further away they are, and so plans some gangs minutes
+later than their room is there (ours earlier); of some gangs it says nothing, and those behind them are planned as
+if they were not there (behind unsaid).
+"""
+
+import datetime as dt
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tutti.engine.model import SECOND
+from tutti.sim.cluster import plain
+from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
+from tutti.sim.policies import find_policy
+from tutti.sim.run import Simulation
+from tutti.sim.traces.log import Log, Row
+
+NODES, GPUS, FIRST_PORT = 8, 8, 27_100
+ALIKE_S = 120
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
+MODES = {"conservative": 0, "easy": 1}
+"""Our policy, and the reservations that Slurm makes (0 means for every job)."""
+CONF = """
+ClusterName=tutti
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/ctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/ctld.log
+SlurmdLogFile={folder}/%n.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu
+PriorityType=priority/basic
+ReturnToService=2
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=2,bf_window=2880,bf_resolution=60,bf_max_job_test=500,bf_continue{reserve}
+NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{end}] CPUs=8 RealMemory=100 Gres=gpu:{gpus}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class Ask(NamedTuple):
+    """A gang of whole nodes: how many, and for how many minutes at most."""
+
+    nodes: int
+    minutes: int
+
+
+class Set(NamedTuple):
+    """Gangs that run, and gangs that wait behind them, in the order of submission."""
+
+    running: list[Ask]
+    waiting: list[Ask]
+
+
+def drawn(seed: int) -> Set:
+    """A random set: the cluster is full to at most one node when the first gang has to wait."""
+    draws = random.Random(seed)
+    running, left = list[Ask](), NODES
+    while left > draws.choice((0, 0, 1)):
+        nodes = min(draws.choice((1, 1, 2, 3, 4)), left)
+        running.append(Ask(nodes, draws.randrange(20, 200, 5)))
+        left -= nodes
+    waiting = [Ask(draws.choice((1, 1, 2, 2, 3, 4, 6, 8)), draws.randrange(10, 240, 5)) for _ in range(6)]
+    return Set(running, [Ask(max(waiting[0].nodes, left + 1), waiting[0].minutes), *waiting[1:]])
+
+
+# -- ours
+
+
+def our_starts(asked: Set, policy: str) -> dict[int, float]:
+    """Seconds until each waiting gang starts, when every gang runs as long as it may."""
+    rows = [
+        Row(f"r{at}", at * SECOND, ask.minutes * 60 * SECOND, ask.nodes * GPUS) for at, ask in enumerate(asked.running)
+    ]
+    later = len(rows)
+    rows += [
+        Row(f"w{at}", (later + at) * SECOND, ask.minutes * 60 * SECOND, ask.nodes * GPUS)
+        for at, ask in enumerate(asked.waiting)
+    ]
+    tasks = Tasks(Log("slurm", "slurm", rows), Cut("gpu", GPUS), Estimates(EstimateSource.EXACT))
+    simulation = Simulation(tasks, plain(NODES, GPUS, "gpu"), find_policy(policy), "gpu")
+    record = simulation.run()
+    return {at: record.started[later + at] / SECOND for at in range(len(asked.waiting))}
+
+
+# -- theirs
+
+
+class Slurm:
+    """A controller and its nodes on loopback; every command is run with its configuration."""
+
+    def __init__(self, folder: Path, reservations: int) -> None:
+        self.folder = folder
+        self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
+        self.processes: list[subprocess.Popen[bytes]] = []
+        reserve = f",bf_job_part_count_reserve={reservations}" if reservations else ""
+        host = socket.gethostname().partition(".")[0]
+        last = NODES - 1
+        ports = {"port": FIRST_PORT - 1, "first": FIRST_PORT, "end": FIRST_PORT + last}
+        text = CONF.format(host=host, folder=folder, reserve=reserve, last=last, gpus=GPUS, **ports)
+        (folder / "slurm.conf").write_text(text)
+        for number in range(GPUS):
+            (folder / f"gpu{number}").touch()
+        (folder / "gres.conf").write_text(f"NodeName=n[0-{last}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+        (folder / "state").mkdir()
+
+    def start(self) -> None:
+        """Start everything and wait until the nodes are idle."""
+        self._spawn("slurmctld", "-D")
+        for node in range(NODES):
+            (self.folder / f"spool-n{node}").mkdir()
+            self._spawn("slurmd", "-D", "-N", f"n{node}")
+        for _ in range(120):
+            time.sleep(0.5)
+            if self.run("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).strip() == str(NODES):
+                return
+        log = (self.folder / "ctld.log").read_text().splitlines()[-5:]
+        raise SystemExit("slurm: the nodes did not come up\n" + "\n".join(log))
+
+    def _spawn(self, program: str, *words: str) -> None:
+        path = shutil.which(program) or f"/usr/sbin/{program}"
+        quiet = subprocess.DEVNULL
+        command = [path, *words, "-f", str(self.folder / "slurm.conf")]
+        self.processes.append(subprocess.Popen(command, env=self.env, stdout=quiet, stderr=quiet))
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """A client command's output."""
+        done = subprocess.run(command, env=self.env, cwd=self.folder, capture_output=True, text=True, check=check)
+        return done.stdout
+
+    def stop(self) -> None:
+        """End every process that was started here."""
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def submit(self, ask: Ask) -> str:
+        """Submit a gang; its number."""
+        words = ["-N", str(ask.nodes), f"--gres=gpu:{GPUS}", "--exclusive", "-t", str(ask.minutes), "-o", "/dev/null"]
+        return self.run("sbatch", "--parsable", *words, "--wrap", "sleep 100000").strip()
+
+    def clear(self) -> None:
+        """Cancel everything, and wait until it is gone."""
+        self.run("scancel", "--user=root")
+        for _ in range(120):
+            if not self.run("squeue", "-h", "-o", "%i").strip():
+                return
+            time.sleep(0.25)
+        raise SystemExit("slurm: jobs do not go away")
+
+    def starts(self, asked: Set) -> dict[int, float | None]:
+        """Seconds until each waiting gang is expected to start; None where Slurm says nothing."""
+        running = [self.submit(ask) for ask in asked.running]
+        for _ in range(80):
+            if len(self.run("squeue", "-h", "-t", "R", "-o", "%i").split()) == len(running):
+                break
+            time.sleep(0.25)
+        begun = time.time()
+        waiting = [self.submit(ask) for ask in asked.waiting]
+        found: dict[int, float | None] = {}
+        for _ in range(4):
+            time.sleep(2.5)
+            listed = dict(line.split("|") for line in self.run("squeue", "-h", "-o", "%i|%S").split())
+            before, found = found, {at: _until(listed.get(job, "N/A"), begun) for at, job in enumerate(waiting)}
+            if found == before:
+                break
+        self.clear()
+        return found
+
+
+def _until(text: str, begun: float) -> float | None:
+    if text == "N/A":
+        return None
+    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp() - begun
+
+
+@contextmanager
+def slurm(reservations: int) -> Iterator[Slurm]:
+    """Slurm while the block runs."""
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        made = Slurm(Path(folder), reservations)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+# -- side by side
+
+
+class Count(NamedTuple):
+    """What came of one mode: gangs compared, equal, ours earlier, theirs earlier, and those Slurm says nothing of."""
+
+    compared: int = 0
+    equal: int = 0
+    ours_earlier: int = 0
+    theirs_earlier: int = 0
+    unsaid: int = 0
+    behind_unsaid: int = 0
+    """Planned earlier by Slurm, behind a gang that it says nothing of."""
+
+
+def compared(ours: dict[int, float], theirs: dict[int, float | None], sofar: Count) -> Count:
+    """The counts with one more set."""
+    counts = sofar._asdict()
+    for at, start in ours.items():
+        said = theirs.get(at)
+        if said is None:
+            counts["unsaid"] += 1
+            continue
+        counts["compared"] += 1
+        skipped = any(theirs.get(ahead) is None for ahead in range(at))
+        later = "behind_unsaid" if skipped else "theirs_earlier"
+        key = "equal" if abs(start - said) <= ALIKE_S else "ours_earlier" if start < said else later
+        counts[key] += 1
+    return Count(**counts)
+
+
+def main() -> int:
+    """Print both modes; the last line is JSON."""
+    missing = [name for name in PROGRAMS if not (shutil.which(name) or Path(f"/usr/sbin/{name}").exists())]
+    if missing or os.geteuid():
+        print(f"slurm: not measured: {'it needs root' if os.geteuid() else 'no ' + ', '.join(missing)}")
+        print("  try: apt install slurm-wlm")
+        return 0
+    sets = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    results: dict[str, dict[str, int]] = {}
+    for policy, reservations in MODES.items():
+        count = Count()
+        with slurm(reservations) as theirs:
+            for seed in range(sets):
+                asked = drawn(seed)
+                ours, said = our_starts(asked, policy), theirs.starts(asked)
+                before, count = count, compared(ours, said, count)
+                if count.equal - before.equal < count.compared - before.compared:
+                    print(f"  set {seed}: {asked}\n    ours {ours}\n    slurm {said}", flush=True)
+        print(f"{policy:<13} {count}", flush=True)
+        results[policy] = count._asdict()
+    print(json.dumps(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
