@@ -1,6 +1,6 @@
 import pytest
 
-from tests.local.stage import Box, box
+from tests.local.stage import box
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def four():
 
 
 @pytest.fixture(scope="module")
-def shared() -> Box:
+def shared():
     """One daemon for a whole file; its tests leave nothing running."""
     with box("8") as made:
         yield made

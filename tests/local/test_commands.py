@@ -18,11 +18,11 @@ def made():
         yield found
 
 
-def tutti(made: Box, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+def tutti(made: Box, *words: str, typed: str | None = None) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "COLUMNS": "200"}
     return subprocess.run(
         [sys.executable, "-m", "tutti", *words],
-        env=env, cwd=made.path, capture_output=True, text=True, timeout=60, check=False, **more,
+        env=env, cwd=made.path, capture_output=True, text=True, timeout=60, check=False, input=typed,
     )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def _known(made: Box, name: str) -> bool:
 
 
 def test_a_shell_has_devices_and_ends_with_its_code(made):
-    done = tutti(made, "shell", "--gpus", "2", "--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES; exit 6", input="")
+    done = tutti(made, "shell", "--gpus", "2", "--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES; exit 6", typed="")
     assert done.returncode == 6
     assert "devices 0,1" in done.stdout
 
@@ -176,7 +176,7 @@ def test_python_users_have_the_same(made, monkeypatch):
     import tutti as package
 
     monkeypatch.setenv("TUTTI_HOME", str(made.path))
-    client = package.connect()
+    client = package.connect()  # type: ignore[operator]  # the package gives it away when it is asked for
     job = client.submit(["sh", "-c", "echo from python"], workers=2, name="python")
     assert job.wait() == 0
     assert job.logs(1) == "from python\n"

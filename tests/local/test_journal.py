@@ -7,7 +7,7 @@ import pytest
 
 from tutti.errors import Refused, TuttiError
 from tutti.local import journal as journal_module
-from tutti.local import shelf
+from tutti.local import schema, shelf
 from tutti.local.journal import Journal, Unstored
 from tutti.local.schema import VERSION
 
@@ -121,7 +121,7 @@ def test_an_older_journal_is_brought_up_to_date_with_a_backup(tmp_path, monkeypa
     path = tmp_path / "journal.db"
     Journal(path).close()
     monkeypatch.setattr(journal_module, "VERSION", VERSION + 1)
-    monkeypatch.setitem(journal_module.STEPS, VERSION, "CREATE TABLE fresh (x);")
+    monkeypatch.setitem(schema.STEPS, VERSION, "CREATE TABLE fresh (x);")
     newer = Journal(path)
     assert newer.rows("SELECT count(*) FROM fresh")[0][0] == 0
     newer.close()
@@ -132,7 +132,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "journal.db"
     Journal(path).close()
     monkeypatch.setattr(journal_module, "VERSION", VERSION + 1)
-    monkeypatch.setitem(journal_module.STEPS, VERSION, "CREATE TABLE fresh (x); SELECT nonsense;")
+    monkeypatch.setitem(schema.STEPS, VERSION, "CREATE TABLE fresh (x); SELECT nonsense;")
     with pytest.raises(TuttiError):
         Journal(path)
     with sqlite3.connect(path) as base:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ class Run:
         self.line = lines.connect(str(folder / "s"))
         self.heard: list[dict] = []
 
-    def hear(self, word: str) -> dict:
+    def hear(self, word: str) -> Any:
         """The next message of that kind."""
 
         def found():
@@ -87,7 +88,7 @@ class Run:
         if self.hear("hello")["phase"] != "running":
             self.hear("up")
 
-    def record(self) -> dict:
+    def record(self) -> Any:
         return until(lambda: records.read_record(str(self.folder / "exit.json")), "the exit record")
 
     def log(self, rank: int = 0) -> str:

@@ -226,6 +226,11 @@ def in_order(made: Box) -> None:
     assert not [path for path in (made.path / "shared").iterdir() if is_held(str(path))]
 
 
+def answers(made: Box) -> None:
+    """Until the latest daemon answers or is dead."""
+    until(lambda: made.client.is_up() or made.daemons[-1].poll() is not None, "a daemon")
+
+
 def points(folder: Path) -> int:
     """How many points the story passes when nothing is killed."""
     count = folder / "count"
@@ -245,7 +250,7 @@ def test_a_kill_at_every_point_loses_nothing_and_runs_nothing_twice(part, tmp_pa
     for kill_at in range(1 + part, passed + 1, 2):
         with box("2", start=False) as made:
             made.spawn(TUTTI_FAULT=str(kill_at))
-            until(lambda made=made: made.client.is_up() or made.daemons[-1].poll() is not None, "a daemon")
+            answers(made)
             if made.daemons[-1].poll() is not None:
                 made.start()
             story(made)
@@ -262,7 +267,7 @@ def test_a_kill_while_recovering_from_a_kill(tmp_path):
             made.submit("sh", "-c", "echo x >> b", workers=2, name="b", time="1m")
             made.kill()
             second = made.spawn(TUTTI_FAULT=str(kill_at))
-            until(lambda made=made, second=second: second.poll() is not None or made.client.is_up(), "the second")
+            answers(made)
             made.client.close()
             second.kill()
             second.wait(timeout=10)

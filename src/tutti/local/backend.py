@@ -67,6 +67,8 @@ class LocalBackend:
         self.on_end: Callable[[Held, Verdict, int], None] = lambda _held, _verdict, _at: None
         self.on_news: Callable[[Held, str, str], None] = lambda _held, _kind, _text: None
         self.first_listing: Listing | None = None
+        self.unsettled = False
+        """Whether a job has ended whose end is still on the way to the disk."""
         self.lost_at_start: list[tuple[Held, Record]] = []
         self.world_listing: Callable[[], Listing] | None = None
         self._inbox: asyncio.Queue[ev.Event] = asyncio.Queue()
@@ -201,6 +203,10 @@ class LocalBackend:
                 one.pid = int(pid)
                 if code is not None and one.is_here:
                     self._exited(held, run, one.id, int(code), bool(expected))
+
+    def _synced(self, held: Held, run: Run, _message: Message) -> None:
+        """A keeper has told everything; what an earlier daemon could not say any more is said now."""
+        self.remains.close_if_done(held, run)
 
     def _up(self, held: Held, run: Run, message: Message) -> None:
         self._running(held, run, int(message["at"]))
@@ -451,6 +457,7 @@ class LocalBackend:
     def finish(self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True) -> None:
         """The gang is over."""
         self.held.pop(held.name, None)
+        self.unsettled = True
         self.journal.later(*writes, shelf.ended(held, found.state, found.code, found.why, at))
         self.on_end(held, found, at)
         if tell:
@@ -500,6 +507,7 @@ def _for_whom(room_for: str) -> str:
 EARS: dict[str, Callable[[LocalBackend, Held, Run, Message], None]] = {
     "hello": LocalBackend._hello,
     "members": LocalBackend._members,
+    "synced": LocalBackend._synced,
     "up": LocalBackend._up,
     "exit": LocalBackend._exit,
     "spawned": LocalBackend._did,

@@ -85,6 +85,8 @@ class Recovery:
             row["nonce"], row["number"], folder, shelf.read_members(row["members"]), made=row["made"],
             port=int(msgspec.json.decode(row["seats"] or b"0")),
         )  # fmt: skip
+        if row["phase"] == "up":
+            run.phase, run.up = "up", run.made
         point("recover: run")
         if self._is_void(run):
             self._put_back(held, run)

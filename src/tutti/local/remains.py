@@ -47,10 +47,10 @@ class Remains:
             tasks.waiting.insert(0, one.task)
             self._lost(held, run, one, code)
             return
-        if code == 0:
-            tasks.done.append(one.task)
-        else:
+        if code:
             tasks.failed[one.task] = exit_code(code)
+        elif one.task not in tasks.done:
+            tasks.done.append(one.task)
         self._done(held, run, one)
 
     def _task_of_part(self, held: Held, run: Run, one: Placed, code: int) -> None:
@@ -72,8 +72,12 @@ class Remains:
         self._free(held, one)
         self._backend.tell(ev.MembersDone(_now(), held.name, one.role, (one.node,), (1,)))
         self._backend.journal.later(shelf.coursed(held))
+        self.close_if_done(held, run)
+
+    def close_if_done(self, held: Held, run: Run) -> None:
+        """The keeper of loose members stays until it is told that no more will come."""
         tasks = held.course.tasks
-        if not run.here() and (tasks is None or not tasks.waiting) and run.link is not None:
+        if held.is_loose and not run.here() and (tasks is None or not tasks.waiting) and run.link is not None:
             run.link.send({"say": "close"})
 
     def _free(self, held: Held, one: Placed) -> None:

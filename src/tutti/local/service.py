@@ -30,7 +30,7 @@ from .chronicle import Chronicle, job_of
 from .forecasting import Forecasting
 from .held import Held, Origin
 from .intake import Intake
-from .journal import Journal
+from .journal import Journal, Unstored
 from .pieces import log_piece, log_sizes
 from .settings import Settings, read_settings
 from .tallies import Tallies
@@ -172,6 +172,7 @@ class LocalService:
     async def job(self, name: str) -> t.JobPage:
         held = self.backend.held.get(name)
         if held is None:
+            await self._settled()
             return self._past(name)
         run = held.run
         members = list(run.members.values()) if run else []
@@ -216,6 +217,13 @@ class LocalService:
             sheet=self.tallies.sheet(name),
             log_folder=str(self.backend.starting.log_folder(row["id"])),
         )
+
+    async def _settled(self) -> None:
+        """Ends that are on the way to the disk are there when this returns, so that no job is out of sight."""
+        if self.backend.unsettled:
+            self.backend.unsettled = False
+            with contextlib.suppress(Unstored):
+                await self.journal.commit(())
 
     def _row_of(self, name: str) -> Any:
         found = self.journal.rows("SELECT * FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
@@ -286,6 +294,7 @@ class LocalService:
 
     async def why(self, name: str, effort: int) -> t.Why:
         if name not in self.backend.held:
+            await self._settled()
             row = self._row_of(name)
             text = f"{name} is {row['state']}{': ' + row['why'] if row['why'] else ''}"
             return t.Why(job=name, state=row["state"], token="", lines=[text], explanation={})

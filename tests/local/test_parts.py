@@ -1,0 +1,361 @@
+"""The parts of one box that need no daemon: devices, ports, variables, names, ends, settings, retention, hooks."""
+
+import asyncio
+import http.server
+import json
+import os
+import socket
+import sys
+import threading
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from tests.local.stage import box, until
+from tutti.api.home import Home
+from tutti.engine.model import Gang, OnLoss, Role, Seats, Shape, State
+from tutti.errors import Misused, NotFound
+from tutti.jobs.job import Job
+from tutti.jobs.place import Place
+from tutti.local import devices
+from tutti.local.booking import Booking
+from tutti.local.ends import Fate, verdict
+from tutti.local.held import Course, Held, Origin, Tasks
+from tutti.local.hooks import Hooks
+from tutti.local.journal import Journal
+from tutti.local.layout import NoRoom, entering, leaving, seats_of
+from tutti.local.names import made_up, stem_of
+from tutti.local.ports import Ports
+from tutti.local.retention import Retention
+from tutti.local.settings import Settings, checked
+from tutti.local.signals import number_of
+from tutti.local.variables import Gathering, cleaned, variables
+
+# -- devices
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes", "found"), [("8", 1, 8), ("4x8", 4, 32), ("2x3x4:h100", 6, 24)], ids=["one", "nodes", "racks"]
+)
+def test_made_up_devices(tmp_path, spec, nodes, found):
+    made = devices.made_up(spec, tmp_path)
+    assert (len(made.nodes), len(made.devices)) == (nodes, found)
+    assert len({device.lock for device in made.devices}) == found
+
+
+@pytest.mark.parametrize("spec", ["0", "x", "4x", "100000", "-1", "2x2x2x2"])
+def test_impossible_devices_are_refused(tmp_path, spec):
+    with pytest.raises(Misused, match="no number of devices"):
+        devices.made_up(spec, tmp_path)
+
+
+class Nvml:
+    """A double of NVIDIA's library: two cards, a stranger on the second."""
+
+    def nvmlDeviceGetCount(self):  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
+        return index
+
+    def nvmlDeviceGetUUID(self, handle):  # noqa: N802
+        return f"GPU-{handle}".encode()
+
+    def nvmlDeviceGetName(self, handle):  # noqa: N802
+        return "NVIDIA H100 80GB"
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):  # noqa: N802
+        return [SimpleNamespace(pid=os.getpid())] if handle else []
+
+
+def test_cards_by_nvml_and_strangers_on_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUTTI_LOCKS", str(tmp_path))
+    found = devices.by_nvml((), Nvml())
+    assert found is not None
+    assert [device.id for device in found.devices] == ["gpu0", "gpu1"]
+    assert found.nodes[0].capacity["gpu"] == 2
+    assert found.nodes[0].tags == ("kind=nvidia-h100-80gb",)
+    strangers = devices.foreigners(found, lambda pid: False, Nvml())
+    assert list(strangers) == ["gpu1"]
+    assert f"process {os.getpid()}" in strangers["gpu1"]
+    assert devices.foreigners(found, lambda pid: True, Nvml()) == {}
+    booking = Booking(found)
+    assert booking.strangers(strangers)[0].foreign == {"gpu": 1}
+    assert booking.chooser("a")(0, 2) is None
+    assert booking.chooser("a")(0, 1) == ("gpu0",)
+    assert devices.by_nvml((0, 1), Nvml()) is None
+
+
+def test_processor_slots_where_there_is_no_card(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUTTI_LOCKS", str(tmp_path))
+    found = devices.by_cpus(0, ())
+    assert len(found.devices) == len(os.sched_getaffinity(0))
+    assert "no GPU was found" in found.notes[0]
+    assert len(devices.by_cpus(3, (0,)).devices) == 2
+
+
+def test_a_device_that_another_scheduler_holds_is_not_ours(tmp_path, monkeypatch):
+    from tutti.local.keeper.locks import Locks
+
+    monkeypatch.setenv("TUTTI_LOCKS", str(tmp_path))
+    found = devices.by_cpus(2, ())
+    other = Locks()
+    other.take([found.devices[1].lock])
+    assert devices.locked_elsewhere(found, {}) == {found.devices[1].id: "held by another scheduler"}
+    other.give_all()
+
+
+def test_a_drained_device_makes_its_node_smaller(tmp_path):
+    booking = Booking(devices.made_up("2x2", tmp_path))
+    assert [node.foreign for node in booking.drain("n1", "fan")] == [{"gpu": 2}]
+    assert booking.drain("n1:0", "fan") == []
+    assert booking.chooser("a")(0, 2) == ("n0:0", "n0:1")
+    assert booking.drain("0", "held by a, so it still counts") == []
+    assert [node.foreign for node in booking.give_all("a")] == [{"gpu": 1}]
+    with pytest.raises(NotFound):
+        booking.named("gpu9")
+
+
+# -- who sits where
+
+
+def gang(**more) -> Gang:
+    return Gang("g", (Role("worker", 1, 4, 4, (Shape({"gpu": 1}),), **more),))
+
+
+def test_members_take_free_ids_and_leave_from_the_end(tmp_path):
+    choose = Booking(devices.made_up("2x4", tmp_path)).chooser("g")
+    first = entering(gang(), (), (Seats((0, 1), (2, 1)),), choose, None)
+    assert [(one.id, one.node) for one in first] == [(0, 0), (1, 0), (2, 1)]
+    out = leaving(first, (Seats((0,), (1,)),))
+    assert [one.id for one in out] == [1, 2]
+    again = entering(gang(), [first[0], first[2]], (Seats((0, 1), (2, 1)),), choose, None)
+    assert [(one.id, one.node) for one in again] == [(1, 0)]
+    assert seats_of(gang(), first) == (Seats((0, 1), (2, 1)),)
+    with pytest.raises(NoRoom):
+        entering(gang(), (), (Seats((0,), (4,)),), choose, None)
+
+
+def test_tasks_are_dealt_in_order(tmp_path):
+    choose = Booking(devices.made_up("4", tmp_path)).chooser("g")
+    placed = entering(gang(), (), (Seats((0,), (2,)),), choose, Tasks([7, 9, 11]))
+    assert [(one.id, one.task) for one in placed] == [(7, 7), (9, 9)]
+
+
+# -- variables and ports
+
+
+def test_variables_of_other_managers_are_taken_out():
+    captured = {"SLURM_PROCID": "3", "OMPI_COMM_WORLD_RANK": "1", "RANK": "5", "PATH": "/bin", "TUTTI_HOME": "/h"}
+    assert cleaned(captured) == {"PATH": "/bin", "TUTTI_HOME": "/h"}
+
+
+def test_members_are_told_who_they_are():
+    place = Place(job="j", rank=1, size=4, local_rank=1, local_size=4, devices=(2,), gpus=1, port=20001, restarts=2)
+    found = variables(place, Gathering("n", "torchrun", "made-up", "/c", "/src"), {"PYTHONPATH": "/mine"})
+    assert (found["RANK"], found["WORLD_SIZE"], found["CUDA_VISIBLE_DEVICES"]) == ("1", "4", "2")
+    assert (found["PET_NNODES"], found["PET_NODE_RANK"], found["PET_MASTER_PORT"]) == ("4", "1", "20001")
+    assert (found["TUTTI_ATTEMPT"], found["TUTTI_CHANNEL"]) == ("2", "unix:/c")
+    assert found["PYTHONPATH"] == "/mine:/src"
+
+
+def test_a_slot_shows_no_card_and_a_users_threads_are_kept():
+    place = Place(job="j", devices=(0,), gpus=1, cpus=4)
+    assert variables(place, Gathering("n", source="cpu"), {})["CUDA_VISIBLE_DEVICES"] == ""
+    assert variables(place, Gathering("n"), {})["OMP_NUM_THREADS"] == "4"
+    assert "OMP_NUM_THREADS" not in variables(place, Gathering("n"), {"OMP_NUM_THREADS": "1"})
+
+
+def test_a_port_is_free_and_not_given_twice(tmp_path):
+    ports = Ports(tmp_path, start=0)
+    first = ports.choose(())
+    assert ports.choose({first}) != first
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        number = taken.getsockname()[1]
+        assert Ports(tmp_path, start=number - 20_000).choose(()) != number
+
+
+@pytest.mark.slow
+def test_ports_never_collide():
+    """Rounds of two-rank gangs at once: each first rank listens on its port, and nobody finds it taken."""
+    listen = (
+        "import os, socket, time; s = socket.socket();"
+        "place = ('127.0.0.1', int(os.environ['MASTER_PORT']));"
+        "os.environ['RANK'] != '0' or (s.bind(place), s.listen(), time.sleep(0.2))"
+    )
+    with box("24") as made:
+        for turn in range(2):
+            jobs = [
+                made.submit(sys.executable, "-S", "-c", listen, workers=2, name=f"p{turn}-{at}") for at in range(12)
+            ]
+            assert [job.wait() for job in jobs] == [0] * 12
+
+
+# -- names, signals, ends
+
+
+def test_names_say_what_runs():
+    assert stem_of(Job(command=("python", "train.py", "--lr", "1"))) == "train"
+    assert stem_of(Job(command=("sh", "-c", "echo hello there"))) == "echo"
+    assert stem_of(Job(command=("/opt/bin/My Tool",))) == "my"
+    assert stem_of(Job(command="make all")) == "make"
+    assert made_up(Job(command=("train.py",)), {"train-1", "train-2"}.__contains__) == "train-3"
+
+
+def test_signals_by_name():
+    assert number_of("SIGUSR1") == number_of("usr1") == 10
+    assert number_of("9") == 9
+    with pytest.raises(Misused):
+        number_of("SIGNOTHING")
+
+
+FAILED, FINISHED, CANCELLED = State.FAILED, State.FINISHED, State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("job", "leaving_for", "losses", "record", "fate", "state", "code"),
+    [
+        ({}, "", 0, {"code": 0}, Fate.OVER, FINISHED, 0),
+        ({}, "", 0, {"code": 3, "first": 1}, Fate.OVER, FAILED, 3),
+        ({}, "", 0, {"code": -9, "first": 0}, Fate.AGAIN, State.WAITING, 137),
+        ({}, "", 10, {"code": -9, "first": 0}, Fate.OVER, FAILED, 137),
+        ({"on_loss": OnLoss.FAIL}, "", 0, {"code": -9, "first": 0}, Fate.OVER, FAILED, 137),
+        ({}, "", 0, {"code": 1, "first": 0, "lost_first": True}, Fate.AGAIN, State.WAITING, 1),
+        ({}, "", 0, {"code": 75, "first": 0}, Fate.AGAIN, State.WAITING, 75),
+        ({}, "", 0, {"why": "refused", "refused": "busy"}, Fate.REFUSED, State.WAITING, 125),
+        ({"time": "1s"}, "", 0, {"why": "limit", "code": -15}, Fate.OVER, FAILED, 124),
+        ({"time": "1s", "on_limit": "requeue"}, "", 0, {"why": "limit", "code": -15}, Fate.AGAIN, State.WAITING, 143),
+        ({}, "", 0, {"why": "hang", "code": -15}, Fate.AGAIN, State.WAITING, 143),
+        ({}, "cancel", 0, {"code": 0}, Fate.OVER, CANCELLED, 130),
+        ({}, "fail", 0, {"code": -15}, Fate.OVER, FAILED, 143),
+        ({}, "requeue", 0, {"code": -15}, Fate.AGAIN, State.WAITING, 143),
+        ({}, "park", 0, {"code": 75, "saved": True}, Fate.AGAIN, State.PARKED, 75),
+    ],
+)
+def test_what_an_end_means(job, leaving_for, losses, record, fate, state, code):
+    found = verdict(Job(**job), leaving_for, "why", losses, record)
+    assert (found.fate, found.state, found.code) == (fate, state, code)
+
+
+# -- settings
+
+
+def test_a_configuration_is_read_whole():
+    text = """
+[policy]
+preset = "fair"
+[policy.order]
+half_life = "1d"
+[queues.a]
+guarantee = { gpu = 2 }
+slice = "10m"
+"""
+    found = checked(text, "c")
+    assert found.engine_policy().name == "fair"
+    assert [queue.name for queue in found.engine_queues()] == ["default", "a"]
+    assert found.engine_queues()[1].slice == 600_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense = 1", "unknown field"),
+        ("[queues.a]\nwieght = 1", "weight"),
+        ("[policy.order]\nterms = ['colour']", "colour"),
+        ("[logs]\nbytes = 'many'", "many"),
+        ("[queues.a]\nparent = 'b'", "no such queue"),
+        ("x = ", "not TOML"),
+        ("[queues.a]\nmax_wait = 'soon'", "soon"),
+    ],
+)
+def test_a_wrong_configuration_is_told(text, says):
+    with pytest.raises(Misused) as told:
+        checked(text, "config.toml")
+    assert says in str(told.value)
+
+
+# -- retention
+
+
+def test_old_history_and_logs_go(tmp_path):
+    home = Home(tmp_path / "h")
+    home.make()
+    journal = Journal(home.journal)
+    asyncio.run(journal.commit([_ended(number) for number in range(1, 6)]))
+    for number in range(1, 6):
+        folder = home.logs / str(number)
+        folder.mkdir()
+        (folder / "rank-0.log").write_text("x" * 1000)
+        os.utime(folder, (number, number))
+    settings = msgspec.convert({"history": {"jobs": 2, "keep": "36500d"}, "logs": {"total": 2500}}, Settings)
+    keeper = Retention(home, journal, settings)
+    now = 10_000_000
+    keeper.history(now)
+    asyncio.run(journal.commit(()))
+    assert [row["id"] for row in journal.rows("SELECT id FROM jobs ORDER BY id")] == [4, 5]
+    keeper.logs(now, keep={1})
+    assert sorted(path.name for path in home.logs.iterdir()) == ["1", "4", "5"]
+    journal.close()
+
+
+def _ended(number: int):
+    columns = "id, name, user, queue, submitted, ended, job, context, gang, life"
+    values = (number, f"j{number}", "u", "q", 1, number, b"{}", b'{"env_hash": "x"}', b"{}", b"{}")
+    return f"INSERT INTO jobs ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?)", values
+
+
+# -- hooks
+
+
+def test_hooks_are_called_and_told(tmp_path):
+    heard = []
+
+    class Ear(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *words):
+            """Quiet."""
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Ear)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        job = Job(name="j", command=("true",), hooks={"finished": "echo $TUTTI_JOB $TUTTI_EVENT >> told"})
+        held = Held(1, job, Origin(str(tmp_path), "", 0, "me", 0), Gang("j", ()), {}, Course())
+        settings = msgspec.convert({"hooks": {"finished": address, "failed": "exit 3"}}, Settings)
+
+        async def happens():
+            hooks = Hooks(settings)
+            for moment in ("finished", "failed", "started"):
+                hooks.happened(held, moment)
+            await asyncio.gather(*hooks._tasks)
+
+        asyncio.run(happens())
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert (tmp_path / "told").read_text() == "j finished\n"
+    assert [(told["job"], told["event"]) for told in heard] == [("j", "finished")]
+
+
+def test_a_health_check_takes_bad_devices_out():
+    config = """
+[devices]
+health = "test $CUDA_VISIBLE_DEVICES != 0 || { echo fan is off; exit 1; }"
+[policy.repair]
+back_off = "1s"
+"""
+    with box("2", config) as made:
+        job = made.submit("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        assert job.wait() == 0
+        assert made.log(job.name) == "1\n"
+        cells = made.client.get("/v1/nodes")["nodes"][0]["devices"]
+        until(lambda: cells[0]["state"] == "drained", "the drain")
+        assert "fan is off" in cells[0]["note"]
