@@ -33,6 +33,12 @@ without a group is a gang of one (`ml/web-0@pod`).
 Where it is missing, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, and the history of like gangs are used.
 """
 
+SERVED = """## Pages
+
+`/healthz`, `/readyz` and `/metrics` are open. `/v1/gangs`, `/v1/gangs/NAME` (why it waits) and `/v1/nodes` answer with
+JSON to those who show a token of the cluster (`Authorization: Bearer`) and may list `placements.tutti.dev`; the API
+server is asked by TokenReview and SubjectAccessReview."""
+
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table in Markdown."""
@@ -63,8 +69,8 @@ def sections() -> list[str]:
         + table(("dialect", "spec", "admission", "status", "what we write"), owners),
         "## Rights\n\nIn the whole cluster:\n\n" + table(("group", "resource", "verbs", "why"), rows),
         "In our own namespace:\n\n" + table(("group", "resource", "verbs", "why"), inside),
-        "## Metrics\n\nOn `/metrics`, beside `/healthz` and `/readyz`.\n\n"
-        + table(("name", "kind", "label", "meaning"), metrics),
+        SERVED,
+        "## Metrics\n\n" + table(("name", "kind", "label", "meaning"), metrics),
         "Back to [the documentation](../README.md).",
     ]
 

@@ -48,8 +48,7 @@ def _kinds(kinds: list[Served]) -> list[Finding]:
 async def _rights(api: Api, kinds: list[Served], config: Config) -> list[Finding]:
     """Every right on a kind that this cluster has."""
     there = {(kind.kind.group, kind.kind.plural) for kind in kinds}
-    groups = {kind.kind.group for kind in kinds}
-    wanted = [(r, "") for r in rights() if r.group in groups | {"", "events.k8s.io"} and _is_there(r, there)]
+    wanted = [(r, "") for r in rights() if _is_there(r, there)]
     wanted += [(right, config.namespace) for right in INSIDE]
     missing = [f"{verb} {r.resource}" for r, where in wanted for verb in r.verbs if not await _may(api, r, verb, where)]
     if not missing:
@@ -59,7 +58,7 @@ async def _rights(api: Api, kinds: list[Served], config: Config) -> list[Finding
 
 def _is_there(right: Right, there: set[tuple[str, str]]) -> bool:
     base = right.resource.split("/")[0]
-    return (right.group, base) in there or base in ("pods", "events")
+    return (right.group, base) in there or base in ("pods", "events", "tokenreviews", "subjectaccessreviews")
 
 
 async def _may(api: Api, right: Right, verb: str, namespace: str) -> bool:

@@ -26,6 +26,8 @@ WRITES = (
     Right("scheduling.sigs.k8s.io", "podgroups/status", ("patch",), "the phase of a Koordinator group"),
     Right("scheduling.volcano.sh", "podgroups/status", ("patch",), "phase and conditions of a Volcano group"),
     Right("scheduling.run.ai", "podgroups/status", ("patch",), "conditions of a KAI group"),
+    Right("authentication.k8s.io", "tokenreviews", ("create",), "whose token is shown on our own pages"),
+    Right("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may look"),
     Right("tutti.dev", "placements", ("create", "patch", "delete"), "write seats down before the first bind"),
 )
 INSIDE = (
