@@ -27,6 +27,7 @@ ON_ONE_HOST = {"mpi", "horovod", "spark"}
 """Launchers that reach other hosts by themselves: on one machine they are started once, with everything."""
 
 
+HIDES = ("TF_CONFIG=", "CUDA_VISIBLE_DEVICES=")
 NODEFILE = (
     "PBS_NODEFILE=$(mktemp) || exit 1; export PBS_NODEFILE; n=0; "
     'while [ "$n" -lt "$0" ]; do uname -n; n=$((n + 1)); done > "$PBS_NODEFILE"; '
@@ -120,10 +121,10 @@ def summary(found: Understood) -> tuple[str, ...]:
 
 
 def _unsaid(job: Job) -> Job:
-    """A line that sets TF_CONFIG for itself would hide the one that is delivered."""
-    if isinstance(job.command, str) or not any(word.startswith("TF_CONFIG=") for word in job.command):
+    """A line that sets TF_CONFIG or chooses its devices itself would hide what is delivered."""
+    if isinstance(job.command, str) or not any(word.startswith(HIDES) for word in job.command):
         return job
-    words = tuple(word for word in job.command if not word.startswith("TF_CONFIG="))
+    words = tuple(word for word in job.command if not word.startswith(HIDES))
     return replace(job, command=words if "=" not in words[0] else ("/usr/bin/env", *words))
 
 

@@ -49,6 +49,11 @@ class Draft:
         elif self.said[field] != value and not source.startswith("default"):
             self.ignore(f"{field} = {_shown(value)} ({source})", f"{self.sources[field]} goes first")
 
+    def fill(self, field: str, value: Any, source: str) -> None:
+        """A field, if nobody said it."""
+        if field not in self.said:
+            self.say(field, value, source)
+
     def has(self, field: str) -> bool:
         """Whether somebody said it."""
         return field in self.said
@@ -99,6 +104,11 @@ class Draft:
         for word in found.unknown:
             self.ignore(word.text, f"not an option of {table.program} that is known here; it is passed on as written")
         return found
+
+    def strays(self, found: Given) -> None:
+        """Words of a directive that are no options change nothing, and are named."""
+        for word in found.strays:
+            self.ignore(word.text, "it is no option, and nothing is known here by that word")
 
     def number(self, flag: Flag | None, least: int = 1, field: str = "") -> int | None:
         """The whole number of an option; unknown ones are asked for (unless said elsewhere), bad ones are problems."""

@@ -43,6 +43,8 @@ class Given(NamedTuple):
     """Options nobody knows, each with its value if it came with one."""
     every: tuple[tuple[str, Flag], ...]
     """All options in order, repeated ones included."""
+    strays: tuple[Word, ...] = ()
+    """Words between options that are none, where reading went on past them."""
 
 
 def spec(program: str, with_value: str, without: str = "", two: str = "", **alias: str) -> Spec:
@@ -62,10 +64,12 @@ def given(words: Sequence[Word], table: Spec, stop_at_word: bool = True) -> Give
         if not word.startswith("-") or word == "-":
             if stop_at_word:
                 break
+            reading.strays.append(words[reading.at])
             reading.at += 1
         else:
             reading.take(word)
-    return Given(reading.flags, tuple(words[reading.at :]), tuple(reading.unknown), tuple(reading.every))
+    rest = tuple(words[reading.at :])
+    return Given(reading.flags, rest, tuple(reading.unknown), tuple(reading.every), tuple(reading.strays))
 
 
 def canonical(name: str) -> str:
@@ -79,6 +83,7 @@ class _Given:
         self.flags: dict[str, Flag] = {}
         self.unknown: list[Word] = []
         self.every: list[tuple[str, Flag]] = []
+        self.strays: list[Word] = []
 
     def take(self, word: str) -> None:
         spelling, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")

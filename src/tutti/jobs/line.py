@@ -129,6 +129,21 @@ def read(words: Sequence[Word], draft: Draft, depth: int = 0) -> None:
     words = unwrapped(words, draft)
     if not words or depth > MOST_DEPTH:
         return
+    _read_unwrapped(words, draft, depth)
+    if not depth:
+        _shown_devices(draft)
+
+
+def _shown_devices(draft: Draft) -> None:
+    """A line that chooses its devices says how many it wants; which ones is not for it to say."""
+    chosen = [part for part in draft.env.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    if chosen:
+        draft.fill("gpus", len(chosen), draft.place("CUDA_VISIBLE_DEVICES"))
+        said = f"CUDA_VISIBLE_DEVICES={','.join(chosen)}"
+        draft.ignore(said, "devices are given out; each member sees its own")
+
+
+def _read_unwrapped(words: Sequence[Word], draft: Draft, depth: int) -> None:
     name = PurePath(words[0].text).name
     rest = tuple(words[1:])
     inner = _launched(name, rest, draft)

@@ -44,6 +44,7 @@ DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
     found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
+    draft.strays(found)
     flags = found.flags
     _members(flags, draft)
     for option, field in (("queue", "queue"), ("job-name", "name"), ("name", "name"), ("cwd", "cwd")):

@@ -56,6 +56,7 @@ NOT_HERE = {
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
     found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
+    draft.strays(found)
     flags = found.flags
     needs = " ".join(flag.text for name, flag in found.every if name == "R")
     _members(flags, needs, draft)

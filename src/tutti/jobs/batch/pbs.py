@@ -55,6 +55,7 @@ IGNORED_RESOURCES = {
 def read(words: Sequence[Word], draft: Draft) -> None:
     """The options of the directives, all of them together."""
     found = draft.options(tuple(words), TABLE._replace(strict=True), stop_at_word=False)
+    draft.strays(found)
     resources: dict[str, tuple[str, Flag]] = {}
     for name, flag in found.every:
         if name == "l":

@@ -102,6 +102,7 @@ def read(words: Sequence[Word], draft: Draft, program: str = "sbatch") -> Given:
     table = Spec(program, TABLE.takes, TABLE.alias, strict=True)
     found = draft.options(tuple(words), table, stop_at_word=program != "#SBATCH")
     _repeated(found, draft)
+    draft.strays(found)
     fields(found, draft)
     return found
 
