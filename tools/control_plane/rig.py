@@ -5,10 +5,12 @@ The same rig serves the tests, the races and the tutorial. Processes are ended b
 
 import base64
 import contextlib
+import ctypes
 import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -65,7 +67,10 @@ class Rig:
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one of the binaries; what it says goes to a file beside it."""
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen([str(binaries() / name), *arguments], stdout=log, stderr=log, cwd=self.folder)
+            command = [str(binaries() / name), *arguments]
+            process = subprocess.Popen(  # noqa: PLW1509 - the function only asks the kernel for a signal
+                command, stdout=log, stderr=log, cwd=self.folder, preexec_fn=die_with_parent
+            )
         self.processes[name] = process
         return process
 
@@ -201,6 +206,11 @@ def _answers(rig: Rig) -> bool:
         with urllib.request.urlopen(request, context=context, timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)
     return False
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when whoever started it is gone, however that happened."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def free_port() -> int:
