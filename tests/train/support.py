@@ -8,10 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-FRAMEWORKS = ("never joins", "plain loop", "DDP", "FSDP2", "HF Trainer", "Lightning")
+FRAMEWORKS = ("never joins", "plain loop", "DDP", "FSDP2", "HSDP", "HF Trainer", "Lightning")
 BACKENDS = ("gloo, CPU", "NCCL, CUDA")
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
-NAMES = {"unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2"}
+NAMES = {"unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP"}
 
 
 def claim(framework, level, backend="gloo, CPU"):

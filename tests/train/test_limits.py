@@ -3,6 +3,7 @@
 import pytest
 
 from tests.train.support import claim
+from tests.train.test_faults import check_samples, same_on_all
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,20 @@ def test_a_member_that_hangs_while_all_others_wait_is_replaced(launch):
     assert fenced["member"] == "m1"
     assert fenced["why"].startswith("is waited for by all others")
     assert run.leftovers() == []
+
+
+def test_a_model_that_cannot_change_live_starts_again_from_memory_with_another_size(launch):
+    loop = {"wrap": "hsdp", "faults": {"m1": {"6": "kill"}}, "samples": 120}
+    run = launch("--workers", 4, "--sizes", "2,4", "--max-restarts", 0, loop=loop)
+    assert run.finish() == 0, run.said()
+    assert "a mesh of 2 dimensions" in run.said() or "another way than by fully_shard" in run.said()
+    (first, *_, last) = run.events("formed")
+    assert (first["world"], last["world"]) == (4, 2)
+    assert (last["source"], last["step"]) == ("memory", 6)
+    check_samples(run, samples=120)
+    same_on_all(run)
+    assert run.leftovers() == []
+    claim("hsdp", "L1")
 
 
 def test_a_program_that_never_joins_starts_again_from_its_own_checkpoint(launch):

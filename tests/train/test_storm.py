@@ -34,11 +34,13 @@ def step_of(scheduler):
 
 
 @pytest.mark.timeout(0)
-def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path):
+@pytest.mark.parametrize(("wrap", "numerics", "share"), [("ddp", "ordered", 1), ("fsdp", "fast", 3)])
+def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, numerics, share):
     seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
     draw = random.Random(seed)
-    samples = max(LOOP["samples"], 16 * 12 * BLOWS)
-    loop = {**LOOP, "samples": samples}
+    blows = max(1, BLOWS // share)
+    samples = max(LOOP["samples"] // share, 16 * 12 * blows)
+    loop = {**LOOP, "samples": samples, "wrap": wrap, "numerics": numerics}
     scheduler = Scheduler(tmp_path / "c")
     env = {"TUTTI_CHANNEL": f"unix:{tmp_path / 'c'}"}
     run = launch(
@@ -46,7 +48,7 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path):
     )
     try:
         struck = 0
-        for number in range(BLOWS):
+        for number in range(blows):
             step = step_of(scheduler)
             scheduler.until(lambda step=step: step_of(scheduler) > step or not run.is_running())
             if not run.is_running():
@@ -57,10 +59,14 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path):
         assert run.code == 0, f"seed {seed}:\n{run.said()}"
     finally:
         scheduler.server.close()
-    assert struck >= BLOWS * 3 // 4, "the loop ended before the storm did"
+    assert struck >= blows * 3 // 4, "the loop ended before the storm did"
     check_samples(run, epochs=1, batch=16, samples=samples)
     calm = launch("--workers", 2, loop={**loop, "sleep": 0.0}, folder="calm")
     calm.finish_within(60 + 2 * BLOWS)
     expected, stormy = same_on_all(calm), same_on_all(run)
-    assert all(torch.equal(stormy["weights"][name], value) for name, value in expected["weights"].items())
+    for name, value in expected["weights"].items():
+        if numerics == "ordered":
+            assert torch.equal(stormy["weights"][name], value), name
+        else:
+            torch.testing.assert_close(stormy["weights"][name], value, rtol=1e-2, atol=1e-3)
     assert run.leftovers() == []

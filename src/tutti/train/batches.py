@@ -62,19 +62,21 @@ def batches(
     feed = feed_of(dataset, collate, loader)
     check_batch(plan.batch(1), len(feed), 1)
     recover.enter(job)
-    job.course.open(
-        {
-            "seed": plan.seed,
-            "length": len(feed),
-            "global_batch": plan.global_batch,
-            "numerics": plan.numerics,
-            "logical": plan.logical,
-            "per_member": plan.per_member,
-            "lr_rule": plan.lr_rule,
-        }
-    )
+    wanted = {
+        "seed": plan.seed,
+        "length": len(feed),
+        "global_batch": plan.global_batch,
+        "numerics": plan.numerics,
+        "logical": plan.logical,
+        "per_member": plan.per_member,
+        "lr_rule": plan.lr_rule,
+    }
+    job.course.open(wanted)
     job.delivers(feed.delivery)
     while job.course.epoch in plan.epochs or job.course.epoch < plan.epochs.start:
+        if not job.course.length:
+            # The course was brought back to what it was before the data was opened.
+            job.course.open(wanted)
         check_length(feed, job.course.length)
         scale_rates(job)
         start, stop = feed.window(job.course.cursor, plan.batch(job.world), job.course.epoch)

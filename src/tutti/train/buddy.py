@@ -12,7 +12,7 @@ from tutti.train.agent.slots import Busy, Label, Slot
 from tutti.train.domains import Places
 from tutti.train.group import Group
 from tutti.train.member import Member
-from tutti.train.snapshot import Layout, cut, lay_out_shards, oldest_first, table_of, view_of
+from tutti.train.snapshot import Layout, cut, lay_out_shards, table_of, view_of, writable
 from tutti.train.state import Leaf
 
 SLACK = 1.34
@@ -25,6 +25,7 @@ class Buddies:
     def __init__(self, member: Member, slots: int) -> None:
         self.member = member
         self.count = slots
+        self.complete = -1
         self._for: tuple[Any, ...] = ()
         self._layout: Layout | None = None
         self._theirs: dict[int, tuple[bytes, int]] = {}
@@ -90,7 +91,7 @@ class Buddies:
         table = table_of(self._theirs[source][0], rest)
         slots = self._slots[list(self._theirs).index(source)]
         described = Label(label.generation, label.step, label.layout, data.numel(), len(table))
-        for number in oldest_first(slots):
+        for number in writable(slots, self.complete):
             try:
                 with slots[number].writing(described, table) as memory:
                     torch.frombuffer(memory, dtype=torch.uint8, count=max(1, data.numel()))[: data.numel()].copy_(data)

@@ -15,7 +15,7 @@ from torch.distributed._composable.contract import REGISTRY_KEY, STATE_KEY
 from torch.distributed._composable_state import _module_state_mapping
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, _redistribute, debug
 
 from tutti.train.errors import StateChanged
 
@@ -31,7 +31,9 @@ class Wrapping:
 
 def rewrap(modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], world: int) -> None:
     """Shard every FSDP2 model over the present default group, and give its optimizers the new parameters."""
-    roots = [module for module in modules if any(isinstance(part, FSDPModule) for part in module.modules())]
+    check_live(modules)
+    forget_meshes()
+    roots = [module for module in modules if has_wrapping(module)]
     replaced: dict[int, Any] = {}
     for root in roots:
         parts = [part for part in root.modules() if isinstance(part, FSDPModule)]
@@ -46,9 +48,39 @@ def rewrap(modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], wo
         relink(optimizer, replaced)
 
 
+def has_wrapping(module: nn.Module) -> bool:
+    return any(isinstance(part, FSDPModule) for part in module.modules())
+
+
+def check_live(modules: list[nn.Module]) -> None:
+    """Refuse shards that were not made by fully_shard over one dimension: nobody here knows how to make them again."""
+    for module in modules:
+        for parameter in module.parameters():
+            if isinstance(parameter, DTensor) and (parameter.device_mesh.ndim > 1 or not has_wrapping(module)):
+                raise StateChanged("a model that is sharded in another way than by fully_shard over all members")
+
+
+def is_live(modules: list[nn.Module]) -> bool:
+    """Whether these models can be sharded anew in their processes."""
+    try:
+        check_live(modules)
+    except StateChanged:
+        return False
+    return True
+
+
+def forget_meshes() -> None:
+    """torch remembers what came of an operation by the mesh it was on, and takes two meshes of one size for the same:
+    with another rank in it, what it remembers is the place we had before.
+    """
+    debug._clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
+    for name in ("_gen_transform_infos", "_gen_transform_infos_non_cached"):
+        getattr(getattr(_redistribute, name, None), "cache_clear", lambda: None)()
+
+
 def new_mesh(old: DeviceMesh, world: int) -> DeviceMesh:
     if old.ndim != 1:
-        raise StateChanged(f"a mesh of {old.ndim} dimensions cannot change its size live: it restarts from memory")
+        raise StateChanged(f"a mesh of {old.ndim} dimensions")
     return init_device_mesh(old.device_type, (world,), mesh_dim_names=old.mesh_dim_names)
 
 
@@ -57,9 +89,7 @@ def unwrap(module: nn.Module) -> Wrapping:
     state = fully_shard.state(module)  # type: ignore[attr-defined]
     groups = state._fsdp_param_groups
     if len(state._modules) != 1 or len(groups) > 1:
-        raise StateChanged(
-            "modules that were grouped in fully_shard cannot change their size live: they restart from memory"
-        )
+        raise StateChanged("modules that were grouped in fully_shard")
     options = options_of(state, groups[0]) if groups else {"mesh": None}
     params = [entry for group in groups for param in group.fsdp_params for entry in make_whole(param)]
     remove_hooks(state, groups)
@@ -83,7 +113,7 @@ def options_of(state: Any, group: Any) -> dict[str, Any]:
     placements = {id(param.sharded_param): param.fsdp_placement for param in group.fsdp_params}
     is_plain = all(placement.dim == 0 for placement in placements.values())
     if not is_plain:
-        raise StateChanged("parameters that are sharded along another dimension than the first restart from memory")
+        raise StateChanged("parameters that are sharded along another dimension than the first")
     return {
         "mesh": group.mesh_info.mesh,
         "reshard_after_forward": None

@@ -16,7 +16,7 @@ from tutti.train import hold
 from tutti.train.agent.generation import Generation
 from tutti.train.errors import GroupLost
 
-FORM_S = 4.0
+FORM_S = 8.0
 TIMEOUT = timedelta(minutes=30)
 
 

@@ -8,6 +8,7 @@ commit that ends the step finds the failure and throws the step away.
 from __future__ import annotations
 
 import ctypes
+import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,7 +24,10 @@ BACKEND = "tutti"
 
 _alive: weakref.WeakSet[HoldingGroup] = weakref.WeakSet()
 
-POLL = timedelta(milliseconds=250)
+POLL = timedelta(milliseconds=20)
+
+
+GIVE_UP_S = 1.0
 
 
 class Ear:
@@ -33,19 +37,24 @@ class Ear:
     is_vain: Callable[[], bool] = staticmethod(lambda: False)
 
 
-def wait_for(work: Any) -> None:
-    """Wait for a collective; raises when it failed, or when it is known that it never ends.
+def wait_for(work: Any, cut: Callable[[], None]) -> None:
+    """Wait for a collective; raises when it failed. One that is known to be in vain is made to fail by cutting its
+    connections.
 
     gloo may lose the news that a peer is gone and wait on, with no connection left. A collective cannot be taken back,
-    so it is left alone for ever, together with the group it belongs to.
+    so it is then left alone for ever, together with the group it belongs to.
     """
+    was_cut = 0.0
     while True:
         try:
             work.wait(POLL)
         except RuntimeError:
             if work.is_completed():
                 raise
-            if Ear.is_vain():
+            if not was_cut and Ear.is_vain():
+                was_cut = time.monotonic()
+                cut()
+            if was_cut and time.monotonic() - was_cut > GIVE_UP_S:
                 raise Abandoned("the collective was given up: the agent has announced another generation") from None
         else:
             return
@@ -75,7 +84,7 @@ class HeldWork(Work):
         if work is not None:
             self._group.pending.discard(self)
             Ear.note(True)
-            self._group.attempt(lambda: work.wait(timeout) if timeout else wait_for(work))
+            self._group.attempt(lambda: work.wait(timeout) if timeout else wait_for(work, self._group.cut))
             Ear.note(False)
             if self._after and not self._group.failure:
                 self._after()
@@ -135,10 +144,14 @@ class HoldingGroup(dist.ProcessGroup):
         for group in list(_alive):
             group.give_up(message or "failed")
 
-    def give_up(self, message: str) -> None:
-        self.failure = self.failure or message
+    def cut(self) -> None:
+        """Close the connections, whoever still waits on them."""
         sockets.shut(self._sockets)
         self._sockets = {}
+
+    def give_up(self, message: str) -> None:
+        self.failure = self.failure or message
+        self.cut()
         if any(work.is_under_way() for work in self.pending):
             bury(self._inner)
         self._inner = None

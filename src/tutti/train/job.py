@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tutti.train import batches as feeding
-from tutti.train import recover, wrap
+from tutti.train import fsdp, recover, wrap
 from tutti.train.agent.exits import Exit
 from tutti.train.calm import Calm
 from tutti.train.course import Course
@@ -74,7 +74,9 @@ class Job:
         """What a resize means for this loop, as a level of the support table."""
         if self.member is None:
             return "L0"
-        return "L3" if self.protected.split else "L2"
+        if not self.protected.split:
+            return "L2"
+        return "L3" if fsdp.is_live(self.protected.modules()) else "L4"
 
     def protect(self, **things: Any) -> None:
         """Name the state that must survive: anything with a state_dict, tensors, or dictionaries of tensors."""

@@ -28,6 +28,7 @@ class Keeper:
         self.shelf = ""
         self.is_split = False
         self.state_bytes = 0
+        self.complete = -1
         self.buddies = Buddies(member, slots)
         self._camera: Camera | None = None
         self._layout: Layout | None = None
@@ -39,6 +40,10 @@ class Keeper:
     @property
     def cost_s(self) -> float:
         return self._camera.cost_s if self._camera else 0.0
+
+    def is_complete(self, step: int) -> None:
+        """All ranks have sealed this step: it is not overwritten until they have sealed a newer one."""
+        self.complete = self.buddies.complete = step
 
     def is_due(self, step: int, step_s: float) -> bool:
         """Whether the step just computed should be kept."""
@@ -67,7 +72,9 @@ class Keeper:
         leaves, rest = state
         layout = self._lay_out(leaves, place, kind)
         label = Label(generation, step, kind, layout.data_bytes, 0)
-        return self._ready(layout, len(layout.text) + TABLE_ROOM).take(label, leaves, layout, rest)
+        camera = self._ready(layout, len(layout.text) + TABLE_ROOM)
+        camera.complete = self.complete
+        return camera.take(label, leaves, layout, rest)
 
     def close(self) -> None:
         if self._camera:

@@ -17,6 +17,7 @@ from tutti.train.errors import NoMemory, TrainError
 
 BEAT_S = 0.02
 SLOTS_S = 60.0
+PART_S = 20.0
 
 
 class AgentGone(Exception):
@@ -30,10 +31,10 @@ class Member:
         self.name = name
         self.folder = Folder(folder)
         self.domain = ""
-        self.announced_at = 0.0
         self.announced: Generation = NOBODY
         self.standby: dict[str, Any] | None = None
         self.asked: dict[str, dict[str, Any]] = {}
+        self.is_parted = False
         self._index = index
         self._computed_s = 0.0
         self._beats = Beats(self.folder.beats)
@@ -64,12 +65,13 @@ class Member:
                 self.domain = message.get("domain", "")
             elif message["say"] == "slots":
                 self._slots = message
+            elif message["say"] == "parted":
+                self.is_parted = True
             elif message["say"] in ("snapshot", "leave"):
                 self.asked[message["say"]] = message
 
     def _announce(self, generation: Generation) -> None:
         self.announced = generation
-        self.announced_at = time.monotonic()
         rank = generation.rank(self.name)
         if rank is not None and generation.domains:
             self.domain = generation.domains[rank]
@@ -84,6 +86,15 @@ class Member:
             if until is not None and time.monotonic() >= until:
                 break
         return self.announced
+
+    def part(self) -> None:
+        """Leave together: whoever goes first closes connections that a slower one may still be reading from."""
+        number, until = self.announced.number, time.monotonic() + PART_S
+        self.say("parting")
+        while not self.is_parted and self.has_agent and self.announced.number == number:
+            self.hear(max(0.0, until - time.monotonic()))
+            if time.monotonic() >= until:
+                return
 
     def wait_place(self) -> None:
         """Until the agent says whether we start together or stand by."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
@@ -20,7 +21,7 @@ from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
 from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
 from tutti.train.domains import Places
-from tutti.train.errors import GroupLost
+from tutti.train.errors import GroupLost, StateChanged
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from tutti.train.job import Job
 
 Apply = Callable[[], None]
-
-GIVE_UP_S = 1.0
 
 
 def take_place(job: Job) -> None:
@@ -66,10 +65,9 @@ def listen(job: Job) -> None:
 
 
 def is_overtaken(job: Job, member: Member) -> bool:
-    """Whether this generation is known to be broken, for long enough that its collectives would have failed by now."""
+    """Whether this generation is known to be broken: the agent has announced one without somebody who is gone."""
     member.hear()
-    newer = member.announced.number > job.group.number
-    return newer and member.announced.is_urgent and time.monotonic() - member.announced_at > GIVE_UP_S
+    return member.announced.number > job.group.number and member.announced.is_urgent
 
 
 def enter(job: Job) -> None:
@@ -147,7 +145,7 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
 def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     """Agree on one step and give it to whoever lacks it."""
     member = member_of(job)
-    claims, newest = sync.exchange(job.group, claim_of(job, apply is not None), generation.step)
+    claims, newest = sync.exchange(job.group, claim_of(job, apply is not None and not job.is_torn), generation.step)
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
@@ -156,7 +154,9 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims
     ]
     if shards(job) and job.generation != generation.number:
-        fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
+        # The new shards hold nothing until they are read back: whatever fails before that, they count as torn.
+        job.is_torn = True
+        rewrap(job)
     adopt(job, generation)
     began = time.perf_counter()
     found = bring(job, claims)
@@ -174,6 +174,23 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         source=found.origin,
         brought_s=brought_s,
     )
+
+
+def rewrap(job: Job) -> None:
+    """Make the shards of the new generation; a model that cannot be changed in its process is built again in others."""
+    try:
+        fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
+    except StateChanged as error:
+        restart(job, f"{error} cannot change its size live")
+
+
+def restart(job: Job, why: str) -> None:
+    """All members end, and are started again from memory with the size that is wanted now."""
+    if job.rank == 0 or job.group.rank == 0:
+        job.tell("fallback", f"{why}: all members start again from memory")
+    job.group.dissolve()
+    sys.stdout.flush()
+    sys.exit(int(Exit.AGAIN))
 
 
 def shards(job: Job) -> bool:
@@ -199,11 +216,15 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
         tell_broken(job, memory)
         catalogue = fill.survey(group, job.places, memory) if is_asked and any(job.places.of) else None
         everywhere = catalogue.complete() if catalogue else [(step, 0) for step in here]
-        found = sync.decide(group, claims, has_lost=False, remembered=[step for step, _ in everywhere])
+        steps = [step for step, _ in everywhere]
+        found = sync.decide(group, claims, has_lost=False, remembered=steps, there=sync.inventory(memory))
         lacks = found.origin != "live" or claims[job.rank].step != found.step
         if found.origin == "fresh":
             found = from_tiers(job, found)
             lacks = found.origin == "fresh"
+            if lacks and job.is_torn:
+                restart(job, "the members changed before the first step was kept, and the first shards are gone")
+            job.is_torn = False
         elif found.origin == "memory" and catalogue:
             gather_in(job, memory, catalogue, next(key for key in everywhere if key[0] == found.step))
             lacks = False
@@ -262,6 +283,8 @@ def read_back(job: Job, memory: Memory, step: int) -> None:
     )
     job.course = course.from_record(rest["course"])
     job.is_torn = False
+    if job.keeper:
+        job.keeper.is_complete(step)
 
 
 def describe(job: Job) -> dict[str, Any]:
@@ -321,9 +344,11 @@ def release(job: Job) -> None:
 
 
 def stop_holding(job: Job) -> None:
-    """After the last step a failed collective is the user's business again."""
+    """After the last step a failed collective is the user's business again, and members end together."""
     if torch.distributed.is_initialized() and job.member:
         job.group.pg.is_holding = False
+        atexit.unregister(job.member.part)
+        atexit.register(job.member.part)
 
 
 def member_of(job: Job) -> Member:

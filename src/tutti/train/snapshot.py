@@ -87,7 +87,8 @@ class Camera:
     def __init__(self, shelf: Shelf, entry: Entry) -> None:
         self.slots = list(shelf.open(entry, is_filled=True))
         self.cost_s = 0.0
-        self._views: dict[tuple[int, int], list[torch.Tensor]] = {}
+        self.complete = -1
+        self._views: dict[int, tuple[Layout, list[torch.Tensor]]] = {}
         self._seen: dict[int, list[Mark]] = {}
 
     def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any]) -> bool:
@@ -95,7 +96,7 @@ class Camera:
         began = time.perf_counter()
         table = table_of(layout.text, plain.dumps(rest))
         label = Label(label.generation, label.step, label.layout, layout.data_bytes, len(table))
-        for number in oldest_first(self.slots):
+        for number in writable(self.slots, self.complete):
             try:
                 with self.slots[number].writing(label, table):
                     self._copy(number, leaves, layout)
@@ -126,23 +127,25 @@ class Camera:
             torch._foreach_copy_([view for view, _ in pairs], [tensor for _, tensor in pairs])
 
     def _view(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> list[torch.Tensor]:
-        key = (number, id(layout))
-        if key not in self._views:
-            self._views = {kept: views for kept, views in self._views.items() if kept[0] != number}
+        # The layout itself is kept beside its views: the address of one that is gone may be another's by now.
+        known = self._views.get(number)
+        if known is None or known[0] is not layout:
             self._seen.pop(number, None)
             data = self.slots[number].data
-            self._views[key] = [
-                view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts
-            ]
-        return self._views[key]
+            views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
+            known = self._views[number] = (layout, views)
+        return known[1]
 
 
-def oldest_first(slots: Sequence[Slot]) -> list[int]:
-    """Which slots may be written. Never the newest: until another is sealed it is what we would go back to."""
+def writable(slots: Sequence[Slot], complete: int) -> list[int]:
+    """Which slots may be written, the best first. Never the newest part of the step that is known to be complete on all
+    ranks (where there is none, the newest): until another is complete it is what we would go back to.
+    """
     labels = [slot.label() for slot in slots]
-    steps = [(label.step if label else -1, number) for number, label in enumerate(labels)]
-    ordered = [number for _, number in sorted(steps)]
-    return ordered[:-1] if len(ordered) > 1 else ordered
+    ages = [(label.step, label.generation) if label else (-1, -1) for label in labels]
+    kept = max(range(len(ages)), key=lambda number: (ages[number][0] == complete >= 0, ages[number]))
+    ordered = sorted(range(len(ages)), key=lambda number: ages[number])
+    return [number for number in ordered if number != kept] or ordered
 
 
 def view_of(data: memoryview, at: int, dtype: torch.dtype, box: Box) -> torch.Tensor:

@@ -137,6 +137,8 @@ class Step:
         job = self.job
         if job.member is None:
             return
+        if job.keeper:
+            job.keeper.is_complete(verdict.sealed)
         is_moving = verdict.generation > job.generation
         if verdict.has_snapshot or verdict.has_leave or is_moving:
             recover.snapshot(job)

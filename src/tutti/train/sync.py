@@ -27,14 +27,14 @@ def exchange(group: Group, claim: Claim, witnessed: int) -> tuple[list[Claim], i
     return claims, settle(claims, witnessed)
 
 
-def decide(group: Group, claims: list[Claim], has_lost: bool, remembered: list[int]) -> Accord:
+def decide(group: Group, claims: list[Claim], has_lost: bool, remembered: list[int], there: str) -> Accord:
     """The same accord on every rank, also where ranks see different memory: the first rank's view counts."""
     shared = json.loads(group.gather_bytes(json.dumps(remembered).encode())[0])
     found = accord(claims, has_lost, shared)
     if found.origin == "lost":
         raise LostState(
-            "a member is lost with a part of the state that only it had, and no snapshot is complete: "
-            "start from a checkpoint"
+            f"a member is lost with a part of the state that only it had, and no snapshot is complete "
+            f"({there or 'none is there'}): start from a checkpoint"
         )
     return found
 
@@ -48,6 +48,12 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
             f"this loop's is {fingerprint}): choose another --run-id, or remove them with `python -m tutti.train clean`"
         )
     return memory.steps()
+
+
+def inventory(memory: Memory) -> str:
+    """What is in memory, for people."""
+    found = sorted((item.label.step, item.label.generation, item.source) for item in memory.sealed)
+    return ", ".join(f"step {step} of generation {number} in {source}" for step, number, source in found)
 
 
 def name_of(memory: Memory) -> str:

@@ -124,11 +124,13 @@ def lose_node():
 def wrapped(model):
     if OPTIONS["wrap"] == "ddp":
         return nn.parallel.DistributedDataParallel(model)
-    if OPTIONS["wrap"] == "fsdp":
+    if OPTIONS["wrap"] in ("fsdp", "hsdp"):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        mesh = init_device_mesh("cpu", (torch.distributed.get_world_size(),))
+        world = torch.distributed.get_world_size()
+        shape = (world,) if OPTIONS["wrap"] == "fsdp" else (world // 2, 2)
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("copies", "shards")[-len(shape) :])
         fully_shard(model.net, mesh=mesh)
         fully_shard(model, mesh=mesh)
     return model

@@ -25,6 +25,8 @@ from tutti.train.agent.shelf import Entry, TooSmall
 from tutti.train.agent.story import Story
 from tutti.train.agent.watch import Watch, cpu_s
 
+LOOK_S = 0.02
+
 
 class Hands(Protocol):
     """What an agent cannot do itself: start a member, keep the store that groups meet at."""
@@ -54,6 +56,8 @@ class Seat:
     silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
     killed_for: str = ""
+    is_doomed: bool = False
+    is_parting: bool = False
     step: int = -1
     computed_s: deque[float] = field(default_factory=lambda: deque(maxlen=5))
 
@@ -101,13 +105,14 @@ class Agent:
     def fileno(self) -> int:
         return self._selector.fileno() if isinstance(self._selector, selectors.EpollSelector) else -1
 
-    def turn(self, wait_s: float = 0.05) -> None:
+    def turn(self, wait_s: float = LOOK_S) -> None:
         """Hear what happened, then do what follows from it."""
         for key, _ in self._selector.select(wait_s):
             key.data()
         if time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + 0.02
+            self._next_look = time.monotonic() + LOOK_S
             self._look_at_beats()
+            self._look_for_dying()
         if time.monotonic() >= self._next_hang_look:
             self._next_hang_look = time.monotonic() + 0.25
             self._look_for_hangs()
@@ -160,6 +165,7 @@ class Agent:
             "ready": lambda seat, _: self.roster.is_ready(seat.name),
             "formed": self._heard_formed,
             "stuck": self._heard_stuck,
+            "parting": self._heard_parting,
             "progress": self._heard_progress,
             "slots": self._heard_slots,
             "story": lambda _, said: self.story.tell(said["event"], said["text"], **said.get("facts", {})),
@@ -232,6 +238,16 @@ class Agent:
             "stuck", f"{seat.name} cannot go on: {said['why']}", member=seat.name, generation=said["generation"]
         )
 
+    def _heard_parting(self, seat: Seat, _said: lines.Message) -> None:
+        seat.is_parting = True
+        self._part()
+
+    def _part(self) -> None:
+        """Members that have done all their work go when the last of them has."""
+        active = [seat for seat in self._active() if not seat.is_doomed]
+        if active and all(seat.is_parting for seat in active):
+            self.say_all({"say": "parted"})
+
     def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
         self.roster.committed(said["step"])
         if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
@@ -261,7 +277,8 @@ class Agent:
         seat.watch.close()
         del self.seats[seat.name]
         self.beats.clear(seat.index)
-        self._note_end(seat, code)
+        if not seat.is_doomed:
+            self._note_end(seat, code)
 
     def _drain(self, seat: Seat) -> None:
         """Its last words count, if they came before its end."""
@@ -271,11 +288,22 @@ class Agent:
 
     def _note_end(self, seat: Seat, code: int) -> None:
         self.roster.gone(seat.name, code)
+        self._part()
         if seat.name in self.roster.lost() and not self.roster.is_finished:
             self.failures += 1
             self.story.tell("lost", f"{seat.name} is gone: {meaning(code)}", member=seat.name, code=code)
         else:
             self.story.tell("ended", f"{seat.name} ended: {meaning(code)}", member=seat.name, code=code)
+
+    def _look_for_dying(self) -> None:
+        """A killed process is taken apart for a while before the kernel says that it has ended; it does nothing more
+        from the moment it was killed, and the others need not wait for its memory to be given back.
+        """
+        for seat in self._active():
+            code = None if seat.is_doomed else seat.watch.doom()
+            if code is not None:
+                seat.is_doomed = True
+                self._note_end(seat, code)
 
     def _look_at_beats(self) -> None:
         """A member that is silent beyond what was ever harmless, and that the kernel says is stopped, is frozen."""
@@ -358,14 +386,15 @@ class Agent:
             self.say(name, {"say": "generation", **following.to_record()})
 
     def _spawn(self, count: int) -> None:
-        if not self.seats:
+        nobody = all(seat.is_doomed for seat in self.seats.values())
+        if nobody:
             self._attempt_began = time.monotonic()
-        if self.roster.members and not self.seats:
+        if self.roster.members and nobody:
             self.hands.renew_store()
+        attempt = self.roster.attempt - (0 if nobody else 1)
         for _ in range(count):
             name = f"m{self.started}"
             place = sum(member.is_here for member in self.roster.members.values())
-            attempt = self.roster.attempt - (1 if self.seats else 0)
             pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, attempt)
             self._seat(name, pid)
 
@@ -384,7 +413,7 @@ class Agent:
 
     def domain_sizes(self) -> dict[str, int]:
         """How many members each failure domain has."""
-        where = [seat.domain for seat in self.seats.values()]
+        where = [seat.domain for seat in self.seats.values() if not seat.is_doomed]
         return {domain: where.count(domain) for domain in self.cabinet.domains}
 
     def _park(self, reason: str) -> None:

@@ -87,6 +87,7 @@ class Roster:
     is_leaving: bool = False
     fatal: Finish | None = None
     crashes: dict[int, int] = field(default_factory=dict)
+    again: dict[int, int] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     first_code: int | None = None
     fruitless: int = 0
@@ -134,10 +135,21 @@ class Roster:
             self.is_finished = True
         elif code == Exit.NO_RETRY:
             self.fatal = self.fatal or Finish(code, f"{name} said that another attempt would fail in the same way")
+        elif code == Exit.AGAIN:
+            self._starts_again(name)
         elif code in (Exit.PREEMPTED, Exit.RELEASED) or was is Stage.LEAVING:
             return
         else:
             self._crashed(name, code)
+
+    def _starts_again(self, name: str) -> None:
+        """A member that asks to be started again costs no restart, unless it gets no further that way."""
+        seen = self.again[self.step] = self.again.get(self.step, 0) + 1
+        if seen > FRUITLESS * self.want:
+            self.fatal = self.fatal or Finish(
+                Exit.CRASHED,
+                f"{name} asked to be started again, and {seen - 1} restarts after step {self.step} did not help",
+            )
 
     def _crashed(self, name: str, code: int) -> None:
         """A loss costs a restart; without one left its place stays empty."""
@@ -146,7 +158,7 @@ class Roster:
             self.restarts_left -= 1
         else:
             self.holes += 1
-        if code <= 0 or code == Exit.AGAIN or self.is_finished:
+        if code <= 0 or self.is_finished:
             return
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
         if seen > 1 and self.generation.number:
@@ -169,7 +181,8 @@ class Roster:
             return [EndAll("a member was lost and the others never joined: all start again")]
         following = self._following()
         if following is not None:
-            return [Announce(following), *self._spawns(here)]
+            # Starting a process takes longer than forming a group: recovery first.
+            return [Announce(following)]
         return [*self._parked(), *self._spawns(here)]
 
     def announced(self, generation: Generation) -> None:
@@ -297,7 +310,6 @@ class Roster:
         if self.generation.number == 0:
             missing -= self.spares
         elif not self.is_settled():
-            # Starting a process takes longer than forming a group: recovery first.
             return []
         return [Spawn(missing)] if missing > 0 else []
 

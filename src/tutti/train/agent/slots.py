@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,15 +144,25 @@ class Slot:
         # A lock belongs to an open file, not to a process: each use opens its own, or two uses in one process would
         # share it.
         holder = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(holder, how | fcntl.LOCK_NB)
-        except OSError as error:
+        if not _lock_soon(holder, how):
             os.close(holder)
-            raise Busy(f"{self.path.name} is in use") from error
+            raise Busy(f"{self.path.name} is in use")
         try:
             yield
         finally:
             os.close(holder)
+
+
+def _lock_soon(holder: int, how: int) -> bool:
+    """Lock; a few tries, because a checksum that is being noted holds the lock for an instant."""
+    for _ in range(5):
+        try:
+            fcntl.flock(holder, how | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.0005)
+        else:
+            return True
+    return False
 
 
 def create(path: Path, table_capacity: int, data_capacity: int) -> None:

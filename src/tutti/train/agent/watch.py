@@ -6,6 +6,9 @@ import os
 import signal
 from pathlib import Path
 
+FLAGS, EXIT_CODE = 6, 49
+PF_EXITING = 0x4
+
 
 class Watch:
     """A process as a pidfd: readable when it has ended, and safe to signal."""
@@ -41,6 +44,21 @@ class Watch:
         except ProcessLookupError:
             return False
         return state_of(self.pid) not in ("Z", "X", "")
+
+    def doom(self) -> int | None:
+        """The signal (negative) that ends a process whose every thread is past its last instruction, though the kernel
+        is still busy taking it apart; None while it may still do something.
+        """
+        try:
+            threads = os.listdir(f"/proc/{self.pid}/task")
+            stats = [Path(f"/proc/{self.pid}/task/{thread}/stat").read_text() for thread in threads]
+        except OSError:
+            return None
+        words = [stat.rpartition(")")[2].split() for stat in stats]
+        if not words or not all(int(one[FLAGS]) & PF_EXITING for one in words):
+            return None
+        code = next((int(one[EXIT_CODE]) & 0x7F for one in words if int(one[EXIT_CODE]) & 0x7F), 0)
+        return -code if code else None
 
     def is_stopped(self) -> bool:
         """Whether it was frozen by a signal or a debugger."""
