@@ -46,8 +46,11 @@ class Course:
         command = [sys.executable, "-m", "tutti", "kube", "run", "--no-lease", "--port", "0"]
         with (self.rig.folder / "tutti.log").open("ab") as log:
             kubeconfig = str(self.rig.kubeconfig())
-            self.process = subprocess.Popen(  # noqa: PLW1509 - the function only asks the kernel for a signal
-                [*command, "--kubeconfig", kubeconfig], stdout=log, stderr=log, preexec_fn=control_plane.die_with_parent
+            self.process = subprocess.Popen(
+                [*command, "--kubeconfig", kubeconfig],
+                stdout=log,
+                stderr=log,
+                preexec_fn=control_plane.die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 
     def start_native(self) -> None:

@@ -68,8 +68,12 @@ class Rig:
         """Start one of the binaries; what it says goes to a file beside it."""
         with (self.folder / f"{name}.log").open("ab") as log:
             command = [str(binaries() / name), *arguments]
-            process = subprocess.Popen(  # noqa: PLW1509 - the function only asks the kernel for a signal
-                command, stdout=log, stderr=log, cwd=self.folder, preexec_fn=die_with_parent
+            process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks for a signal
             )
         self.processes[name] = process
         return process
