@@ -12,7 +12,7 @@ WORKERS ?= 2
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake
 
-.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak validate pictures system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak support validate pictures system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -51,10 +51,15 @@ $(BENCHES): venv ## figures against their goals; the last line is JSON
 cluster: venv-base ## a real API server with made-up nodes, to try things out
 	@$(RUN) -m tools.control_plane.run $(ARGS)
 
-soak: venv-base ## the promises over 100,000 worlds each; SEED=n repeats a run
+soak: venv ## the promises over 100,000 worlds each, training through 1,000 blows; SEED=n repeats a run
 	@test -d tests/promises || { echo "make soak: not there yet (tests/promises)"; exit 1; }
 	@echo "soak: SEED=$(SEED)"
 	@$(RUN) -m pytest -q -n $(WORKERS) --timeout 0 --hypothesis-profile soak --hypothesis-seed $(SEED) tests/promises
+	@TUTTI_STORM=1000 TUTTI_STORM_SEED=$(SEED) $(RUN) -m pytest -q --timeout 0 tests/train/test_storm.py
+
+support: venv ## what training supports, from the tests that pass; rewrites the page
+	@log=$$(mktemp); TUTTI_SUPPORT=$$log $(RUN) -m pytest -q -n $(WORKERS) tests/train || true; \
+		$(RUN) -m tests.train.support $$log; rm -f $$log
 
 validate: venv-base ## published results reproduced; fails below its marks
 	@$(call script,bench/validate.py)
