@@ -101,6 +101,8 @@ class Reclaim(Data, frozen=True):
     """Whole gangs of lower priority in the same queue."""
     quota: bool = True
     """Whole gangs of queues that use more than they deserve, for queues that use less than their guarantee."""
+    lowest_first: bool = False
+    """Gangs of the lowest priority go first, whatever it costs; otherwise those that lose the least work."""
     min_run: Duration = 10 * MINUTE
     """A gang is left alone for so long after it started."""
     interruptions_per_day: Number = 4

@@ -14,13 +14,15 @@ from .whole import Sitting, sit_at
 class Victim:
     """A gang that could give something up: what it would keep, and what that would cost."""
 
-    __slots__ = ("cost", "job", "keeps", "slot")
+    __slots__ = ("cost", "job", "keeps", "slot", "weight")
 
     def __init__(self, slot: int, job: Job, keeps: tuple[Seats, ...], cost: int) -> None:
         self.slot = slot
         self.job = job
         self.keeps = keeps
         self.cost = cost
+        self.weight = cost
+        """What decides between victims: the cost, and more where the policy says so."""
 
     @property
     def is_surplus(self) -> bool:
@@ -91,7 +93,18 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
             found.append(Victim(slot, other, keeps, shrink_cost(other, keeps)))
         if _may_take_all(desk, job, other, under):
             found.append(Victim(slot, other, (), loss(desk, other)))
-    return sorted(found, key=lambda v: (not v.is_surplus, v.cost, v.job.gang.name))
+    if desk.policy.reclaim.lowest_first:
+        _weigh_by_priority(found)
+    return sorted(found, key=lambda v: (not v.is_surplus, v.weight, v.job.gang.name))
+
+
+def _weigh_by_priority(found: list[Victim]) -> None:
+    """One gang of a priority weighs more than all that are lower together."""
+    whole = [victim for victim in found if not victim.is_surplus]
+    step = sum(victim.cost + 1 for victim in whole)
+    levels = {priority: at for at, priority in enumerate(sorted({victim.job.gang.priority for victim in whole}))}
+    for victim in whole:
+        victim.weight += step * ((len(whole) + 1) ** levels[victim.job.gang.priority] - 1)
 
 
 def has_rights(desk: Desk, job: Job) -> bool:
@@ -192,7 +205,7 @@ def _quota_allows(desk: Desk, job: Job, victims: list[Victim]) -> bool:
 
 def sets_by_cost(found: list[Victim]) -> Iterator[list[Victim]]:
     """Sets of victims in order of cost; surplus costs nothing beside a whole gang."""
-    weights = [victim.cost + (0 if victim.is_surplus else 1) for victim in found]
+    weights = [victim.weight + (0 if victim.is_surplus else 1) for victim in found]
     heap: list[tuple[int, int, tuple[int, ...]]] = [(weights[0], 1, (0,))]
     while heap:
         cost, _, chosen = heapq.heappop(heap)
@@ -219,7 +232,7 @@ def _greedy(desk: Desk, job: Job, found: list[Victim]) -> tuple[list[Victim], Si
             break
     if sitting is None:
         return None
-    for victim in sorted(chosen, key=lambda v: -v.cost):
+    for victim in sorted(chosen, key=lambda v: -v.weight):
         fewer = [other for other in chosen if other is not victim]
         still = would_sit(desk, job, fewer) if fewer else None
         if still is not None:

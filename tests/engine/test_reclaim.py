@@ -1,0 +1,41 @@
+"""Whom does it hit? The least work lost, or the lowest priority first where the policy says so."""
+
+import pytest
+
+from tests.clusters import drawn, gang, seat, submit
+from tutti.engine.check import check
+from tutti.engine.decide import decide
+from tutti.engine.model import HOUR
+from tutti.engine.policy import Policy, Reclaim
+
+NOW = 3 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("rules", "leaves"),
+    [
+        pytest.param(Reclaim(), "middle", id="the least work lost"),
+        pytest.param(Reclaim(lowest_first=True), "low", id="the lowest priority first"),
+    ],
+)
+def test_who_leaves(rules, leaves):
+    world = seat(drawn("8 8"), gang("low", 1, 8, run_s=86_400, priority=1), "n0", at=0)
+    seat(world, gang("middle", 1, 8, run_s=86_400, priority=2), "n1", at=2 * HOUR)
+    view = submit(world, gang("high", 1, 8, run_s=60, priority=3), at=NOW).view()
+    policy = Policy(reclaim=rules)
+
+    plan = decide(view, NOW, policy)
+
+    assert [action.gang for action in plan.actions if action.gang != "high"] == [leaves]
+    assert check(view, plan, policy) == []
+
+
+def test_all_of_a_lower_priority_weigh_less_than_one_of_a_higher():
+    world = seat(drawn("8 4 4"), gang("middle", 1, 8, run_s=86_400, priority=2), "n0", at=2 * HOUR)
+    seat(world, gang("low1", 1, 4, run_s=86_400, priority=1), "n1", at=0)
+    seat(world, gang("low2", 1, 4, run_s=86_400, priority=1), "n2", at=0)
+    view = submit(world, gang("high", 2, 4, run_s=60, priority=3), at=NOW).view()
+
+    plan = decide(view, NOW, Policy(reclaim=Reclaim(lowest_first=True)))
+
+    assert [action.gang for action in plan.actions if action.gang != "high"] == ["low1", "low2"]
