@@ -10,6 +10,7 @@ import pytest
 from tests.local.stage import box, until
 from tutti.api.client import job_path
 from tutti.errors import Misused, NotFound, Refused
+from tutti.local.keeper.locks import is_held
 
 
 def test_a_gang_runs_with_its_variables(shared):
@@ -296,6 +297,21 @@ while True:
     client.report(Progress(step, rate=10.0, world=size, legal=(1, 2, 3, 4, 5, 6, 7, 8)))
     time.sleep(0.05)
 """
+
+
+def test_a_launcher_of_its_own_members_is_one_process_that_changes_its_size():
+    config = '[policy.grow]\ncool_down = "0s"\n[policy.reclaim]\nmin_run = "0s"\ngrace = "5s"\n'
+    with box("4", config) as made:
+        led = made.submit(sys.executable, "-c", ELASTIC, workers="1:4", name="led", framework="train")
+        until(lambda: made.row("led")["elastic"] == "live", "the job's first word")
+        assert [rank["pid"] > 0 for rank in made.client.get(job_path("led"))["ranks"]] == [True, False, False, False]
+        assert made.submit("true", workers=2, name="other").wait() == 0
+        until(lambda: "size 2" in made.log("led"), "shrinking")
+        until(lambda: made.row("led")["members"] == 4, "growing again")
+        held = [path.name for path in made.home.locks.iterdir() if is_held(str(path))]
+        assert len(held) == 4
+        led.cancel()
+        led.wait()
 
 
 def test_an_elastic_job_grows_and_gives_back():

@@ -250,7 +250,7 @@ class LocalBackend:
         one.code, one.released = code, expected
         if held.is_loose:
             self.remains.task_over(held, run, one, code)
-        elif code < 0 and not expected and not run.leaving:
+        elif code < 0 and not expected and not run.leaving and not held.is_led:
             self.on_news(held, "lost", f"rank {rank} was {died(code)}")
             if run.here(one.role):
                 where = (one.node,), (1,)
@@ -293,7 +293,10 @@ class LocalBackend:
         point("change: stored")
         if run.link is None or held.run is not run:
             return
-        if change.entering:
+        if change.entering and held.is_led:
+            paths = self.starting.locks_of([run.members[rank] for rank in change.entering])
+            run.link.send({"say": "lock", "id": change.id, "paths": paths})
+        elif change.entering:
             file = self.starting.write_more(held, run, change)
             run.link.send({"say": "spawn", "id": change.id, "file": str(file)})
         elif change.wants_answer:
@@ -322,6 +325,10 @@ class LocalBackend:
     def _release(self, held: Held, run: Run, change: Change) -> None:
         assert run.link is not None
         change.wants_answer = False
+        if held.is_led:
+            paths = self.starting.locks_of([run.members[rank] for rank in change.leaving])
+            run.link.send({"say": "unlock", "id": change.id, "paths": paths})
+            return
         grace = min(self._grace(held, NEVER), 10.0)
         run.link.send({"say": "release", "id": change.id, "ranks": change.leaving, "grace_s": grace})
 
@@ -374,7 +381,9 @@ class LocalBackend:
         self.on_news(held, "unchanged", f"its size stays as it was: {why}")
         came = [run.members[rank] for rank in change.entering if rank in run.members]
         for one in came:
-            if run.link is not None:
+            if run.link is not None and held.is_led:
+                run.link.send({"say": "unlock", "id": f"{change_id}/back", "paths": self.starting.locks_of([one])})
+            elif run.link is not None:
                 run.link.send({"say": "release", "id": f"{change_id}/back", "ranks": [one.id], "grace_s": 5.0})
             one.code, one.released = 0, True
         self._give_devices(held, [device for one in came for device in one.devices])

@@ -121,6 +121,16 @@ class Held(msgspec.Struct):
         return self.gang.name
 
     @property
+    def framework(self) -> str:
+        """Whose variables it gets: the one its author named, or the one that was recognised."""
+        return self.job.framework or self.origin.framework
+
+    @property
+    def is_led(self) -> bool:
+        """Whether one launcher (`tutti train`) starts the members itself: the keeper then has one process to keep."""
+        return self.framework == "train" and len(self.gang.roles) == 1 and not self.is_loose
+
+    @property
     def is_loose(self) -> bool:
         """Whether its members come and go one by one."""
         return all(role.coupling is Coupling.LOOSE for role in self.gang.roles)

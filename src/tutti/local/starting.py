@@ -70,12 +70,12 @@ class Starting:
         return Spec(
             job=held.name,
             nonce=run.nonce,
-            argv=list(job.words),
+            argv=launched(list(job.words), held, len(run.here())) if held.is_led else list(job.words),
             cwd=held.origin.cwd,
             env={**cleaned(held.env), **job.env},
             logs=str(logs),
-            members=[self.member(held, run, one) for one in run.here()],
-            locks=[self.ports.lock(run.port + at) for at in range(self._ports(held, run))],
+            members=[self.member(held, run, one) for one in (run.here()[:1] if held.is_led else run.here())],
+            locks=self._gang_locks(held, run),
             channel=str(run.folder / "c"),
             umask=held.origin.umask,
             log_bytes=self.settings.log_bytes,
@@ -91,10 +91,18 @@ class Starting:
 
     def _ports(self, held: Held, run: Run) -> int:
         """How many ports in a row: members of some frameworks listen on one each."""
-        framework = held.job.framework or held.origin.framework
+        framework = held.framework
         if held.is_loose:
             return 0
         return min(len(run.here()), MOST_ADDRESSES) if framework == "tensorflow" else 1
+
+    def _gang_locks(self, held: Held, run: Run) -> list[str]:
+        ports = [self.ports.lock(run.port + at) for at in range(self._ports(held, run))]
+        return ports + (self.locks_of(run.here()) if held.is_led else [])
+
+    def locks_of(self, members: list[Placed]) -> list[str]:
+        """The lock files of what these members use."""
+        return [self._numbers[device].lock for one in members for device in one.devices]
 
     def _memory(self, held: Held, one: Placed) -> int:
         return int(held.gang.roles[one.role].shapes[0].ask.get("memory", 0))
@@ -104,7 +112,7 @@ class Starting:
         part = list(held.job.roles.values())[one.role] if held.job.roles else held.job
         captured = {**held.env, **held.job.env}
         given = variables(self.place(held, run, one), self.gathering(held, run), captured)
-        locks = [self._numbers[device].lock for device in one.devices]
+        locks = [] if held.is_led else self.locks_of([one])
         words = list(words_of(part.command)) if held.job.roles and part.command else []
         return MemberSpec(one.id, given, locks, self._cpus(one), self._with_task(held, one, words))
 
@@ -137,7 +145,7 @@ class Starting:
             role_rank=_at(mine, one),
             addresses=self._addresses(held, here, run.port),
             gpus=ask.get(DEVICE, 0),
-            devices=tuple(self._numbers[device].index for device in one.devices),
+            devices=tuple(self._numbers[d].index for m in (here if held.is_led else [one]) for d in m.devices),
             cpus=ask.get(CPU, 0) // 1000,
             memory=ask.get(MEMORY, 0),
             elastic=any(role.max > role.min for role in held.gang.roles) and not held.is_loose,
@@ -159,8 +167,7 @@ class Starting:
 
     def gathering(self, held: Held, run: Run) -> Gathering:
         """What all members of a run are told."""
-        framework = held.job.framework or held.origin.framework
-        return Gathering(run.nonce, framework, self.box.source, str(run.folder / "c"), PACKAGE)
+        return Gathering(run.nonce, held.framework, self.box.source, str(run.folder / "c"), PACKAGE)
 
     def _cpus(self, one: Placed) -> list[int]:
         """Real slots are cores, and a member keeps to its own."""
@@ -195,3 +202,13 @@ class Starting:
 def _at(members: list[Placed], one: Placed) -> int:
     """Its place among members; a rank that is not there yet comes last."""
     return next((at for at, other in enumerate(members) if other.id == one.id), len(members))
+
+
+def launched(words: list[str], held: Held, size: int) -> list[str]:
+    """`tutti train` with the size it was given and the bounds of the gang, unless its line says so itself."""
+    at = next((at for at, word in enumerate(words[:4]) if word in {"train", "tutti.train"}), -1)
+    if at < 0 or any(word.startswith(("--workers", "--nproc")) for word in words):
+        return words
+    role = held.gang.roles[0]
+    bounds = ["--workers", str(size), "--min", str(role.min), "--max", str(max(role.max, size))]
+    return [*words[: at + 1], *bounds, *words[at + 1 :]]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tutti.local.keeper import records
+from tutti.local.keeper.locks import Busy
 from tutti.local.keeper.spec import member_from
 
 if TYPE_CHECKING:
@@ -30,6 +31,21 @@ def _spawn(keeper: Keeper, message: Message) -> None:
     said = {"say": "refused", "why": why} if why else {"say": "spawned", "ranks": [spec.rank for spec in specs]}
     keeper.lost_first = keeper.lost_first and bool(why)
     keeper.tell({**said, "id": message["id"]})
+
+
+def _lock(keeper: Keeper, message: Message) -> None:
+    """More devices for a gang whose launcher starts its members itself."""
+    try:
+        keeper.locks.take([str(path) for path in message["paths"]])
+    except Busy as problem:
+        keeper.tell({"say": "refused", "id": message["id"], "why": str(problem)})
+    else:
+        keeper.tell({"say": "spawned", "id": message["id"], "ranks": []})
+
+
+def _unlock(keeper: Keeper, message: Message) -> None:
+    keeper.locks.give([str(path) for path in message["paths"]])
+    keeper.tell({"say": "released", "id": message["id"], "ranks": []})
 
 
 def _stop(keeper: Keeper, message: Message) -> None:
@@ -65,6 +81,8 @@ def _close(keeper: Keeper, _message: Message) -> None:
 ORDERS: dict[str, Callable[[Keeper, Message], None]] = {
     "hello": _hello,
     "spawn": _spawn,
+    "lock": _lock,
+    "unlock": _unlock,
     "stop": _stop,
     "release": _release,
     "ask": _ask,
