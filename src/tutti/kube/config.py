@@ -12,8 +12,9 @@ from tutti.engine.read_policy import read_policy
 from tutti.errors import Misused
 from tutti.jobs.kube.resources import read as amounts
 
-DEFAULT = Policy(name="kube", reclaim=Reclaim(min_run=0), grow=Growth(cool_down=0))
-"""Balanced; but a preemptor does not wait until its victim has run for a while, and surplus is bound at once."""
+DEFAULT = Policy(name="kube", reclaim=Reclaim(min_run=0, lowest_first=True), grow=Growth(cool_down=0))
+"""Balanced; but a preemptor does not wait until its victim has run for a while, surplus is bound at once, and
+the lowest priority goes first, as people there expect."""
 
 
 class Config(Data, frozen=True):
