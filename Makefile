@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 RUN := .venv/bin/python
 WORKERS ?= 2
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake
+BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake bench-page
 
 .PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak support validate pictures system clean
 

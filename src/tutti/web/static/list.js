@@ -115,7 +115,7 @@ export class JobList {
     for (let at = first; at < last; at += 1) {
       const job = this.job(at);
       if (!job && !quiet) this.want(Math.floor(at / PAGE));
-      this.row(at).show(job, at, at === this.at);
+      this.row(at).show(job, at === this.at, quiet);
     }
     for (const row of this.spare) row.element.hidden = true;
   }
@@ -126,6 +126,7 @@ export class JobList {
       row = this.spare.pop() || new Row(this);
       if (!row.element.parentNode) this.body.append(row.element);
       row.element.hidden = false;
+      row.job = null;
       row.place(at, this.height);
       this.rows.set(at, row);
     }
@@ -150,6 +151,7 @@ export class JobList {
 class Row {
   constructor(list) {
     this.list = list;
+    this.job = null;
     this.swatch = h("i", { class: "swatch", "aria-hidden": "true" });
     this.link = h("a", { class: "name", tabindex: "-1" });
     this.state = h("span", { class: "state" });
@@ -168,13 +170,16 @@ class Row {
     this.element.setAttribute("aria-rowindex", at + 2);
   }
 
-  show(job, at, chosen) {
+  // Most rows are as they were: a frame of scrolling touches only those that come into sight.
+  show(job, chosen, tick) {
     if (this.chosen !== chosen) {
       this.chosen = chosen;
       this.element.classList.toggle("chosen", chosen);
       this.element.setAttribute("aria-selected", chosen);
       this.link.tabIndex = chosen ? 0 : -1;
     }
+    if (this.job === job && !tick) return;
+    this.job = job;
     this.element.classList.toggle("coming", !job);
     if (!job) return;
     this.sign(job);

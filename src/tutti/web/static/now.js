@@ -30,7 +30,7 @@ export class Now {
     const cells = nodes.nodes.flatMap((node) => node.devices);
     running(cells.map((cell) => cell.job).filter(Boolean));
     this.map.show(nodes.nodes);
-    this.list.draw();
+    this.list.draw(true);
     await this.ledger();
     const busy = cells.filter((cell) => cell.job).length;
     const out = cells.filter((cell) => ["drained", "foreign", "broken"].includes(cell.state)).length;
