@@ -50,6 +50,8 @@ class Intake:
         """Seated gangs that changed since somebody last looked for pods to seat."""
         self._kept: tuple[int, Known] | None = None
         self._arrivals = 0
+        self._domains: dict[str, int] = {}
+        """How many domains each level has."""
         self._resurvey = True
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}

@@ -60,7 +60,9 @@ class Mirror(Intake):
     def _survey(self) -> None:
         self._resurvey = False
         labels = {name: ground.labels for name, ground in self.grounds.items() if ground.capacity}
-        if self.terrain.survey(labels):
+        changed = self.terrain.survey(labels)
+        self._domains = self.terrain.domains(labels)
+        if changed:
             self.dirty_nodes |= dict.fromkeys(self.grounds)
             self.dirty_gangs |= dict.fromkeys(self.gangs)
 
@@ -109,10 +111,9 @@ class Mirror(Intake):
 
     def known(self) -> Known:
         """What a translation has to know of the cluster."""
-        labels = {name: ground.labels for name, ground in self.grounds.items() if ground.capacity}
         return Known(
             levels=self.terrain.aliases,
-            domains=self.terrain.domains(labels),
+            domains=self._domains,
             priorities=self.priorities,
             default_priority=self.default_priority,
             queues=frozenset(self.queues),
