@@ -37,6 +37,7 @@ class Box:
         self.home = Home(self.path)
         self.home.make()
         self.devices = devices
+        self.system = False
         self.env: dict[str, str] = {"TUTTI_LOCKS": str(self.path / "shared")}
         if config:
             self.home.config.write_text(config)
@@ -55,7 +56,10 @@ class Box:
         log = self.home.log.open("ab")
         with log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tutti.local.daemon", "--devices", self.devices],
+                [
+                    *(sys.executable, "-m", "tutti.local.daemon", "--devices", self.devices),
+                    *(["--system"] if self.system else []),
+                ],
                 env={**os.environ, "TUTTI_HOME": str(self.path), **self.env, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

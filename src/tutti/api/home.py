@@ -6,6 +6,8 @@ from pathlib import Path
 from tutti.errors import Misused
 
 SOCKET_BYTES = 107
+SHARED = Path("/var/lib/tutti")
+"""Home of the one service for all users; see `tutti setup --system`."""
 LONGEST_TAIL = len("/runs/0123456789abcdef/s")
 
 
@@ -60,16 +62,21 @@ class Home:
         """Locks of made-up devices, which belong to this home alone."""
         return self.path / "locks"
 
-    def make(self) -> None:
-        """Make the folder and what must be in it; only its owner may look inside."""
+    def make(self, shared: bool = False) -> None:
+        """Make the folder and what must be in it; only its owner may look inside. Others of a shared one may pass."""
+        mode = 0o711 if shared else 0o700
         for folder in (self.path, self.runs, self.logs, self.locks):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(parents=True, exist_ok=True, mode=mode)
+            if shared:
+                folder.chmod(mode)
 
 
 def home() -> Home:
-    """The home of this user, or the one `TUTTI_HOME` names."""
+    """The home that `TUTTI_HOME` names; else that of the shared service where there is one; else that of this user."""
     chosen = os.environ.get("TUTTI_HOME")
     if chosen:
         return Home(Path(chosen).expanduser().absolute())
+    if (SHARED / "daemon.sock").exists():
+        return Home(SHARED)
     state = os.environ.get("XDG_STATE_HOME")
     return Home((Path(state) if state else Path.home() / ".local" / "state") / "tutti")

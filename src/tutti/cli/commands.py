@@ -55,6 +55,7 @@ COMMANDS = {
     "config": Entry("tutti.cli.daemon:config", "Show, check or reload the configuration."),
     "backup": Entry("tutti.cli.daemon:backup", "Copy or restore the journal."),
     "audit": Entry("tutti.cli.daemon:audit", "Show who did what."),
+    "setup": Entry("tutti.cli.setup:setup", "Set up one service for all users."),
     "doctor": Entry("tutti.cli.doctor:doctor", "Look for what is wrong with this installation."),
     "completion": Entry("tutti.cli.completion:completion", "Print the completion script of a shell."),
     "version": Entry("tutti.cli.version:version", "Print the version of Tutti and of what it runs on."),

@@ -101,6 +101,8 @@ class Daemon:
         self._port: Port | None = None
         self._wire()
         self._kept_at = 0
+        self.shared = False
+        """One service for all users: anybody may connect, and members run as whoever submitted them."""
 
     def _wire(self) -> None:
         self.watching.backend, self.watching.chronicle = self.backend, self.chronicle
@@ -222,7 +224,7 @@ class Daemon:
         """The socket appears under its name when it is listened on, and not before."""
         fresh = self.home.path / f"new-{os.getpid()}.sock"
         fresh.unlink(missing_ok=True)
-        before = os.umask(0o177)
+        before = os.umask(0o111 if self.shared else 0o177)
         try:
             server = await asyncio.start_unix_server(self._connected, str(fresh), limit=MOST_HEAD, backlog=512)
         finally:
@@ -289,10 +291,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tutti daemon")
     parser.add_argument("--devices", default=os.environ.get("TUTTI_DEVICES", ""))
     parser.add_argument("--ready", type=int, default=-1)
+    parser.add_argument("--system", action="store_true", help="one service for all users of this machine")
     options = parser.parse_args()
     where = home()
     try:
-        where.make()
+        where.make(options.system)
         lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -306,15 +309,17 @@ def main() -> int:
             settings.devices.exclude,
             where.locks,
         )
-        asyncio.run(_run(where, settings, box, options.ready))
+        asyncio.run(_run(where, settings, box, options))
     except Exception as problem:
         say_ready(options.ready, problem_json(problem))
         raise
     return 0
 
 
-async def _run(where: Home, settings: Settings, box: Box, ready: int) -> None:
-    await Daemon(where, settings, box).run(ready)
+async def _run(where: Home, settings: Settings, box: Box, options: argparse.Namespace) -> None:
+    daemon = Daemon(where, settings, box)
+    daemon.shared = daemon.starting.shared = options.system
+    await daemon.run(options.ready)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import pwd
 import sys
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -49,9 +51,19 @@ async def _told(target: str, held: Held, moment: str) -> None:
         sys.stderr.write(f"hook {target!r} for {held.name} failed: {problem}\n")
 
 
+def _as(uid: int) -> dict[str, Any]:
+    """The keywords that start a process as somebody; none where we are that somebody, or may not."""
+    if os.getuid() != 0 or uid <= 0:
+        return {}
+    who = pwd.getpwuid(uid)
+    return {"user": uid, "group": who.pw_gid, "extra_groups": os.getgrouplist(who.pw_name, who.pw_gid)}
+
+
 async def _run(command: str, held: Held, about: dict[str, str]) -> None:
     process = await asyncio.create_subprocess_shell(
         command,
+        # A shared service must not run what a user wrote as anybody but that user.
+        **_as(held.origin.uid),
         env={**os.environ, **about},
         cwd=held.origin.cwd,
         stdin=asyncio.subprocess.DEVNULL,

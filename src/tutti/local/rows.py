@@ -25,7 +25,7 @@ MOST_NODES = 4
 
 
 def active_row(
-    world: World, held: Held, job: Job, reason: Reason | None, forecast: Forecast | None, now: int
+    world: World, held: Held, job: Job, reason: Reason | None, forecast: Forecast | None, now: int, place: int = 0
 ) -> t.JobRow:
     """A job that has not ended."""
     life, gang = job.life, job.gang
@@ -49,6 +49,7 @@ def active_row(
         placed="" if waits else placed(world, job),
         reason=_token(life.state, reason),
         detail=reason.detail if reason and waits else "",
+        position=place if waits else 0,
         eta_us=eta if eta < NEVER else 0,
         eta=clock_text(eta, now) if 0 < eta < NEVER else "",
         submitted_us=gang.submitted,

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from tutti.api.http import Request
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
 from tutti.engine.model import Job
+from tutti.engine.order import Standing
 from tutti.engine.plan import Start
 from tutti.engine.record import record
 from tutti.errors import NotFound, Refused
@@ -69,6 +71,7 @@ class LocalService:
         self.open_page: Callable[[dict[str, Any]], Any] | None = None
         """Opens the TCP port and returns the page's address; set by whoever builds the page."""
         self._ends: dict[str, list[asyncio.Event]] = {}
+        self._standing = Standing()
 
     # -- the daemon
 
@@ -91,6 +94,7 @@ class LocalService:
         )
 
     async def stop(self, by: Request) -> t.Done:
+        self._for_admins(by)
         self.journal.later(shelf.audited(now_us(), by.user, "stop", "", ""))
         self.stopping.set()
         running = len(self.driver.world.seated)
@@ -104,6 +108,7 @@ class LocalService:
         return t.Done(said=self.page)
 
     async def backup(self, by: Request) -> t.Done:
+        self._for_admins(by)
         target = self.home.path / "backups" / f"journal-{iso(now_us())[:19].replace(':', '')}.db"
         await self.journal.commit([shelf.audited(now_us(), by.user, "backup", str(target), "")])
         await asyncio.to_thread(self.journal.backup, target)
@@ -117,6 +122,7 @@ class LocalService:
 
     async def reload(self, by: Request) -> t.Done:
         """Read the configuration again; a wrong one changes nothing."""
+        self._for_admins(by)
         settings = read_settings(self.home.config)
         self.settings = self.backend.starting.settings = settings
         self.driver.turn_to(settings.engine_policy())
@@ -129,14 +135,20 @@ class LocalService:
         self.journal.later(shelf.audited(now_us(), by.user, "reload", str(self.home.config), ""))
         return t.Done(said=f"{len(wanted)} queues, policy {self.driver.policy.name}")
 
+    def _for_admins(self, by: Request) -> None:
+        """The service itself belongs to its owner and to administrators."""
+        if by.uid not in {os.getuid(), 0} and by.user not in self.intake.admins:
+            raise Refused("only an administrator may do that", hint="admins = [...] in the configuration names them")
+
     # -- jobs
 
     async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
         if which == "ended":
             return self._ended(who, offset, limit)
         found = [held for held in self.backend.held.values() if _is_meant(held, who)]
+        self._line_up()
         found.sort(key=self._order)
-        page = [self.row(held) for held in found[offset : offset + limit]]
+        page = [self.row(held, self._place(held)) for held in found[offset : offset + limit]]
         more = offset + limit if len(found) > offset + limit else 0
         answer = t.Jobs(jobs=page, total=len(found), next=more)
         if which == "all" and not more:
@@ -145,8 +157,16 @@ class LocalService:
         return answer
 
     def _order(self, held: Held) -> tuple[bool, int, int]:
-        """Those who run first, then those who wait; each by number."""
-        return (held.run is None, -held.gang.priority if held.run is None else 0, held.id)
+        """Those who run first, by number; then those who wait, as they stand in line; then those on hold."""
+        return (held.run is None, (self._place(held) or sys.maxsize) if held.run is None else 0, held.id)
+
+    def _line_up(self) -> None:
+        """Bring the lines up to date; only what changed costs anything."""
+        self._standing.update(self.driver.world.view(), now_us(), self.driver.policy)
+
+    def _place(self, held: Held) -> int:
+        """Where a gang that waits stands in its queue, from 1."""
+        return self._standing.place(self.driver.world.slots.get(held.name, -1))[0]
 
     def _ended(self, who: t.Which, offset: int, limit: int) -> t.Jobs:
         asked = (who.user, who.queue, who.match.lower())
@@ -155,15 +175,15 @@ class LocalService:
         more = offset + limit if total > offset + limit else 0
         return t.Jobs(jobs=[rows.ended_row(row) for row in found], total=total, next=more)
 
-    def row(self, held: Held) -> t.JobRow:
-        """A job that has not ended, as it is now."""
+    def row(self, held: Held, place: int = 0) -> t.JobRow:
+        """A job that has not ended, as it is now; its place in line where that is known."""
         job = job_of(self.driver.world, held.name)
         now = now_us()
         if job is None:
             # Accepted, but its event is still on the way.
             job = Job(held.gang)
         reason = self.watching.reason(held.name)
-        return rows.active_row(self.driver.world, held, job, reason, self.forecasting.of(held.name), now)
+        return rows.active_row(self.driver.world, held, job, reason, self.forecasting.of(held.name), now, place)
 
     async def submit(self, asked: t.Submit, by: Request) -> t.Submitted:
         made = await self.intake.submit(asked, by)
@@ -174,6 +194,7 @@ class LocalService:
         if held is None:
             await self._settled()
             return self._past(name)
+        self._line_up()
         run = held.run
         members = list(run.members.values()) if run else []
         sizes = log_sizes(self.backend.starting.log_folder(held.id))
@@ -182,7 +203,7 @@ class LocalService:
         if run is not None and run.here():
             given = self.backend.starting.member(held, run, run.here()[0]).env
         return t.JobPage(
-            job=self.row(held),
+            job=self.row(held, self._place(held)),
             written=msgspec.to_builtins(held.job),
             cwd=held.origin.cwd,
             ranks=ranks,
@@ -351,6 +372,7 @@ class LocalService:
     async def drain(self, device: str, verb: str, asked: t.Ask, by: Request) -> t.Done:
         """Take a device out of use, or put it back. Gangs on it may finish, or must leave in time."""
         booking = self.backend.booking
+        self._for_admins(by)
         if verb not in {"drain", "undrain"}:
             raise NotFound(f"there is no order {verb!r} for a device", hint="drain or undrain")
         devices = booking.named(device)

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import pwd
 import shutil
 from pathlib import Path
+from typing import TypedDict
 
 import tutti
 from tutti.api.home import Home
@@ -17,6 +19,7 @@ from .devices import Box
 from .held import Change, Held, Placed, Run
 from .keeper import records
 from .keeper.spec import MemberSpec, Spec, to_record
+from .links import NotForked
 from .ports import Ports
 from .settings import Settings
 from .signals import number_of
@@ -28,12 +31,21 @@ MOST_ADDRESSES = 64
 """Members that get an address of their own; frameworks that need more than that find each other otherwise."""
 
 
+class Identity(TypedDict, total=False):
+    """A user as the kernel knows one."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+
+
 class Starting:
     """Writes specifications; knows the box, the settings and the home."""
 
     def __init__(self, home: Home, box: Box, settings: Settings, ports: Ports) -> None:
         self.home, self.box, self.settings, self.ports = home, box, settings, ports
         self._numbers = {device.id: device for device in box.devices}
+        self.shared = False
 
     def folder(self, nonce: str) -> Path:
         """The folder of a run."""
@@ -45,9 +57,11 @@ class Starting:
 
     def write(self, held: Held, run: Run) -> None:
         """Everything the keeper needs, in a file that only the owner can read."""
-        run.folder.mkdir(mode=0o700)
+        # In a shared folder nobody but us may make files: what is in it is given to the submitter one by one.
+        mode = 0o711 if self.shared else 0o700
+        run.folder.mkdir(mode=mode)
         logs = self.log_folder(held.id)
-        logs.mkdir(mode=0o700, exist_ok=True)
+        logs.mkdir(mode=mode, exist_ok=True)
         self._write(run.folder / records.SPEC, to_record(self.spec(held, run, logs)))
 
     def write_more(self, held: Held, run: Run, change: Change) -> Path:
@@ -87,7 +101,19 @@ class Starting:
             hang_s=float(job.env.get("TUTTI_HANG_S", "0") or 0),
             loose=held.is_loose,
             memory=sum(self._memory(held, one) for one in run.here()),
+            **self._identity(held),
         )
+
+    def _identity(self, held: Held) -> Identity:
+        """As whom the members run: as whoever submitted them, with all their groups."""
+        uid = held.origin.uid
+        if not self.shared or uid == os.getuid():
+            return {}
+        try:
+            who = pwd.getpwuid(uid)
+        except KeyError:
+            raise NotForked(f"there is no user {uid} on this machine") from None
+        return {"uid": uid, "gid": who.pw_gid, "groups": os.getgrouplist(who.pw_name, who.pw_gid)}
 
     def _ports(self, held: Held, run: Run) -> int:
         """How many ports in a row: members of some frameworks listen on one each."""

@@ -57,7 +57,7 @@ class Keeper:
         self.shells: dict[int, Attached] = {}
         self.selector = selectors.DefaultSelector()
         self.listeners = Listeners(listener, self.selector, self.hear, self.hello, self._hung_up)
-        self.talk = JobTalk(spec.channel, self.selector, self.tell) if spec.channel else None
+        self.talk = JobTalk(spec.channel, spec.uid, self.selector, self.tell) if spec.channel else None
         self.group = cgroup.make(f"tutti-{spec.nonce}")
         if self.group is not None and spec.memory:
             self.group.limit_memory(spec.memory)

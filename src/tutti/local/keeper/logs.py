@@ -6,6 +6,7 @@ import contextlib
 import os
 
 PIECE = 1 << 16
+FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 PIECES_AT_ONCE = 4
 """What is read from one member before the others and the daemon have their turn."""
 
@@ -75,7 +76,7 @@ class Log:
 
     def _open(self) -> None:
         with contextlib.suppress(OSError):
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self.path, FLAGS, 0o600)
             self._size = os.fstat(self._file).st_size
             if self._owner is not None:
                 os.fchown(self._file, *self._owner)

@@ -16,10 +16,14 @@ from tutti.train.agent.server import Server
 class JobTalk:
     """One socket; a gang has one job, but each of its members may speak on it. The first that can resize leads."""
 
-    def __init__(self, path: str, selector: selectors.DefaultSelector, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self, path: str, user: int, selector: selectors.DefaultSelector, tell: Callable[[dict[str, Any]], None]
+    ) -> None:
         if os.path.exists(path):
             os.unlink(path)
-        self._server = Server(path)
+        self._server = Server(path, (user,) if user >= 0 else ())
+        if user >= 0:
+            os.chown(path, user, -1)
         self._tell = tell
         self.progress: dict[str, Any] | None = None
         self.last_heard = 0.0

@@ -43,8 +43,10 @@ class Talk:
 class Server:
     """Hears the jobs that connect, and repeats what they have not answered when they come back."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, users: tuple[int, ...] = ()) -> None:
+        """`users` may speak too, beside the owner of this process."""
         self.path = path
+        self._users = users
         self.talks: dict[str, Talk] = {}
         self._selector = selectors.DefaultSelector()
         self._listener = lines.listen(path)
@@ -84,7 +86,7 @@ class Server:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        if peer_user(connection) not in (os.getuid(), 0):
+        if peer_user(connection) not in (os.getuid(), 0, *self._users):
             connection.close()
             return
         self._selector.register(connection, selectors.EVENT_READ, lines.Lines(connection))
