@@ -109,9 +109,9 @@ def test_another_user_of_this_machine_reads_nothing_but_metrics(port):
 def test_somebody_else_reads_nothing(path):
     guard = Guard("secret", "127.0.0.1")
     with pytest.raises(Turned) as turned:
-        guard.may_read(Request(method="GET", path=path), lambda: False)
+        guard.may_read(Request(method="GET", path=path), False)
     assert turned.value.status == 401
-    guard.may_read(Request(method="GET", path=path, headers={"authorization": "Bearer secret"}), lambda: False)
+    guard.may_read(Request(method="GET", path=path, headers={"authorization": "Bearer secret"}), False)
 
 
 def test_the_kernel_knows_who_made_a_connection():

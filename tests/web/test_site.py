@@ -102,3 +102,18 @@ def test_too_many_connections_do_not_stop_the_daemon(port):
     for one in open_ones:
         one.close()
     until(lambda: port.ask_or_none("GET", "/page/hello"), "an answer")
+
+
+def test_those_who_wait_are_listed_as_they_stand_in_line(port):
+    port.box.submit("sleep", "60", name="runs", workers=16, time="5m")
+    port.box.becomes("runs", "running")
+    for name, priority in (("last", 0), ("first", 5), ("second", 1)):
+        port.box.submit("sleep", "1", name=name, workers=16, priority=priority, time="1m")
+    port.box.submit("sleep", "1", name="aside", held=True)
+    until(lambda: port.box.state("aside") == "held", "the hold")
+    rows = port.ask("GET", "/v1/jobs").data["jobs"]
+    places = [(row["name"], row["position"]) for row in rows]
+    assert places == [("runs", 0), ("first", 1), ("second", 2), ("last", 3), ("aside", 0)]
+    assert port.ask("GET", "/v1/jobs/second").data["job"]["position"] == 2
+    for row in rows:
+        port.box.client.post(f"/v1/jobs/{row['name']}/cancel", {"grace_s": 0})

@@ -7,7 +7,6 @@ did not mean to send.
 
 import ipaddress
 import secrets
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tutti.api.http import Request
@@ -48,9 +47,9 @@ class Guard:
         if not _is_from_here(request):
             raise Turned(403, "this request comes from a page of another site")
 
-    def may_read(self, request: Request, is_owner: Callable[[], bool]) -> None:
+    def may_read(self, request: Request, is_owner: bool) -> None:
         """Raises Turned."""
-        if request.path not in OPEN and not self.has_token(request) and not is_owner():
+        if request.path not in OPEN and not self.has_token(request) and not is_owner:
             raise Turned(401, "reading needs the token here", "open the address that `tutti serve` prints")
 
     def may_change(self, request: Request) -> None:

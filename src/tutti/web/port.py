@@ -21,7 +21,8 @@ from .site import Site
 from .token import token_of
 
 MOST_BODY = 1 << 20
-MOST_CONNECTIONS = 200
+MOST_CONNECTIONS = {True: 200, False: 50}
+"""Of the owner, and of everybody else together: nobody can keep the owner out."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,7 +46,7 @@ class Port:
         self._server: asyncio.Server | None = None
         self._guard: Guard | None = None
         self._where = Asked()
-        self._connections = 0
+        self._connections = {True: 0, False: 0}
 
     async def open(self, said: dict[str, Any]) -> str:
         """Open, move or close the port. Returns the address, without the token; empty when it is closed."""
@@ -116,27 +117,27 @@ class Port:
         raise AssertionError("the last port tried is any")
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._connections >= MOST_CONNECTIONS or self._guard is None:
+        owner = self._is_owner(writer)
+        if self._connections[owner] >= MOST_CONNECTIONS[owner] or self._guard is None:
             writer.close()
             return
-        theirs, ours = writer.get_extra_info("peername")[:2], writer.get_extra_info("sockname")[:2]
-        known: list[int] = []
-
-        def is_owner() -> bool:
-            if not known:
-                known.append(peer_uid(theirs, ours))
-            return is_loopback(self._where.host) and known[0] in {os.getuid(), 0}
 
         async def handle(request: Request) -> Response:
             # The guard may have changed since the connection was made.
             assert self._guard is not None
-            return await Site(self._service, self._guard, user_of(os.getuid()), is_owner).handle(request)
+            return await Site(self._service, self._guard, user_of(os.getuid()), owner).handle(request)
 
-        self._connections += 1
+        self._connections[owner] += 1
         try:
             await serve_connection(reader, writer, handle, lambda _: None, MOST_BODY)
         finally:
-            self._connections -= 1
+            self._connections[owner] -= 1
+
+    def _is_owner(self, writer: asyncio.StreamWriter) -> bool:
+        theirs, ours = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        if not theirs or not is_loopback(self._where.host):
+            return False
+        return peer_uid(theirs[:2], ours[:2]) in {os.getuid(), 0}
 
 
 def _kept_port(path: Path) -> int:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -63,9 +62,9 @@ class Ordered(t.Wire, frozen=True, kw_only=True):
 
 
 class Site:
-    """Answers the requests of one connection, whose maker `is_owner` knows."""
+    """Answers the requests of one connection, which the daemon's own user made or somebody else."""
 
-    def __init__(self, service: Service, guard: Guard, user: str, is_owner: Callable[[], bool]) -> None:
+    def __init__(self, service: Service, guard: Guard, user: str, is_owner: bool) -> None:
         self._service, self._guard, self._user, self._is_owner = service, guard, user, is_owner
         self._api: Handle = handler(service)
 

@@ -65,7 +65,10 @@ export function spent(job) {
 
 // The last column: reason, ETA or nodes, whichever matters.
 export function matters(job) {
-  if (WAITS.has(job.state)) return { token: job.reason, words: job.eta_us ? `starts ${clock(job.eta_us)}, ${away(job.eta_us)}` : "" };
+  if (WAITS.has(job.state)) {
+    const start = job.eta_us ? `starts ${clock(job.eta_us)}, ${away(job.eta_us)}` : "";
+    return { token: job.reason, words: [job.position ? `no. ${job.position} in line` : "", start].filter(Boolean).join(" · ") };
+  }
   if (ENDED.has(job.state)) return { token: "", words: job.why || (job.code ? `exit code ${job.code}` : `ended ${clock(job.ended_us)}`) };
   const end = job.eta_us ? `ends ${away(job.eta_us)}` : "";
   return { token: "", words: [job.placed, end].filter(Boolean).join(" · ") };

@@ -8,6 +8,8 @@ import { ledgerBar, ledgerTable } from "./ledger.js";
 import { Output } from "./output.js";
 
 const SHOWN = 32;
+// Futures are simulated for this answer: it is not asked for at every change elsewhere.
+const WHY_MS = 4000;
 
 export class JobPage {
   constructor({ root, hello, name, again }) {
@@ -29,6 +31,7 @@ export class JobPage {
       this.extra);
     this.clock = setInterval(() => this.job && this.tick(), 1000);
     this.whyKey = "";
+    this.whyAt = 0;
   }
 
   async refresh(dirty) {
@@ -47,7 +50,9 @@ export class JobPage {
     this.ranksCard.hidden = page.runs === 0;
     this.columns.classList.toggle("alone", page.runs === 0);
     this.output.job(page);
-    await this.showWhy();
+    this.stale = true;
+    const mineNow = !dirty || dirty.kinds.has("all") || dirty.jobs.has(this.name);
+    if (mineNow || performance.now() - this.whyAt > WHY_MS) await this.showWhy();
   }
 
   showHead() {
@@ -91,6 +96,7 @@ export class JobPage {
 
   tick() {
     const job = this.job;
+    if (this.stale && WAITS.has(job.state) && performance.now() - this.whyAt > WHY_MS) this.showWhy().catch(() => {});
     const facts = [
       ["size", sizes(job) + (job.elastic ? ` · elastic, ${job.elastic}` : "")],
       ["devices", String(job.devices)],
@@ -119,6 +125,8 @@ export class JobPage {
       this.whyKey = "";
       return;
     }
+    this.stale = false;
+    this.whyAt = performance.now();
     const answer = await get(jobPath(this.name, "why"));
     const key = answer.lines.slice(1).join("\n");
     if (key === this.whyKey) return;
