@@ -16,7 +16,7 @@ from tutti.api.client import Client, JobHandle, job_path
 from tutti.api.home import Home
 from tutti.local.keeper import records, tree
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def until(found: Callable[[], Any], what: str = "it", patience_s: float = PATIENCE_S) -> Any:
