@@ -1,10 +1,12 @@
 """What the port answers beside the API: the page's own routes, the text pages, files, figures."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.local.stage import until
+from tests.local.stage import box, until
+from tutti.errors import Refused
 from tutti.views.metrics import METRICS
 
 
@@ -117,3 +119,32 @@ def test_those_who_wait_are_listed_as_they_stand_in_line(port):
     assert port.ask("GET", "/v1/jobs/second").data["job"]["position"] == 2
     for row in rows:
         port.box.client.post(f"/v1/jobs/{row['name']}/cancel", {"grace_s": 0})
+
+
+def test_streams_that_were_left_leave_nothing_behind(port):
+    import socket
+
+    folder = Path(f"/proc/{port.box.daemons[-1].pid}/fd")
+    port.ask("GET", "/v1/jobs")
+    before = len(list(folder.iterdir()))
+    streams = [socket.create_connection(("127.0.0.1", port.number)) for _ in range(40)]
+    for stream in streams:
+        stream.sendall(b"GET /page/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert stream.recv(100).startswith(b"HTTP/1.1 200")
+        stream.close()
+
+    def gone() -> bool:
+        port.box.submit("true").wait()
+        return len(list(folder.iterdir())) <= before + 5
+
+    until(gone, "the end of the streams")
+
+
+def test_a_token_that_cannot_be_written_is_a_clear_error():
+    with box("1") as made:
+        made.home.token.mkdir()
+        with pytest.raises(Refused, match="the token cannot be written"):
+            made.client.post("/v1/serve", {})
+        assert made.client.get("/v1/status")["page"] == ""
+        made.home.token.rmdir()
+        assert made.client.post("/v1/serve", {})["said"].startswith("http://127.0.0.1:")

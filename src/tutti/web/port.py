@@ -61,9 +61,13 @@ class Port:
             return ""
         if not self._stays(asked):
             await self._listen(asked)
-        self._guard = Guard(token_of(self._home.token, asked.fresh), asked.host, asked.names)
         self._where = msgspec.structs.replace(asked, port=self.number, fresh=False)
-        _write(self._kept, msgspec.json.encode(self._where))
+        try:
+            self._guard = Guard(token_of(self._home.token, asked.fresh), asked.host, asked.names)
+            _write(self._kept, msgspec.json.encode(self._where))
+        except OSError as problem:
+            self.close()
+            raise Refused(f"the token cannot be written: {problem.strerror}", str(self._home.token)) from None
         return self.address
 
     async def again(self) -> str:
