@@ -42,3 +42,19 @@ def test_a_manifest_and_a_script_can_be_tried_on_a_recorded_cluster(tmp_path, ca
     starts = {start["gang"]: start["after_s"] for start in json.loads(capsys.readouterr().out)["starts"]}
     assert starts["ml/pytorchjob"] == 0.0
     assert starts["disagree"] == 0.0
+
+
+def test_a_manifest_can_be_played_in_a_scene(tmp_path, capsys):
+    (tmp_path / "job.yaml").write_text((HERE / "manifests" / "pytorchjob-elastic.yaml").read_text())
+    (tmp_path / "night.sbatch").write_text((HERE / "scripts" / "disagree.sbatch").read_text())
+    scene = tmp_path / "scene.toml"
+    scene.write_text(
+        'title = "Brought: two jobs"\nstory = "A manifest and a script."\nmoral = "They are gangs like others."\n'
+        'cluster = {nodes = 4, each = 8}\n[variants.easy]\npolicy = "easy"\n'
+        '[[gang]]\nname = "manifest"\nfile = "job.yaml"\nruns = "1h"\n'
+        '[[gang]]\nname = "script"\nfile = "night.sbatch"\nruns = "30m"\n'
+    )
+    code = run(["simulate", str(scene), "-o", "json"])
+    out = capsys.readouterr().out
+    assert code == 0, out
+    assert "easy" in out

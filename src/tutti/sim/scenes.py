@@ -32,6 +32,7 @@ from .speed import power_law
 from .task import PLAIN, Habits, Task
 
 FOLDER = Path(__file__).parent / "scenes"
+DEVICE = "gpu"
 Time = str | int
 
 
@@ -41,6 +42,8 @@ class GangEntry(Data, frozen=True):
     name: str
     runs: Time
     at: Time = 0
+    file: str = ""
+    """A job somebody has, beside the scene: its roles and sizes instead of workers and gpus."""
     workers: int = 1
     least: int = 0
     """The fewest workers it runs with; 0 means all of them."""
@@ -127,11 +130,19 @@ def find_scene(name: str) -> Scene:
 def read_scene(path: Path) -> Scene:
     """A scene from a file; what is wrong with it is said with its place."""
     try:
-        scene = msgspec.convert(tomllib.loads(path.read_text()), Scene)
+        scene = _beside(msgspec.convert(tomllib.loads(path.read_text()), Scene), path.parent)
         tuple(tasks_of(scene))
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as problem:
         raise Misused(f"{path.name} is not a scene: {problem}", hint="docs/explanation/scenes.md shows one") from None
     return msgspec.structs.replace(scene, name=scene.name or path.stem)
+
+
+def _beside(scene: Scene, folder: Path) -> Scene:
+    """The files that a scene names stand beside it."""
+    entries = (
+        msgspec.structs.replace(entry, file=str(folder / entry.file)) if entry.file else entry for entry in scene.gang
+    )
+    return msgspec.structs.replace(scene, gang=tuple(entries))
 
 
 def looks_like(first: list[str]) -> bool:
@@ -185,6 +196,8 @@ def task_of(entry: GangEntry) -> Task:
 
 
 def _task(entry: GangEntry, name: str, at: int, arrange: Arrange) -> Task:
+    if entry.file:
+        return _brought(entry, name, at)
     runs = duration(entry.runs)
     most = max(entry.most, entry.workers)
     least = entry.least or entry.workers
@@ -212,6 +225,19 @@ def _task(entry: GangEntry, name: str, at: int, arrange: Arrange) -> Task:
         on_loss=entry.on_loss,
     )
     return Task(gang, runs, _habits(entry))
+
+
+def _brought(entry: GangEntry, name: str, at: int) -> Task:
+    """A job file, a batch script or a manifest, as it would be scheduled for real."""
+    from tutti.jobs.counted import counted  # noqa: PLC0415 - most scenes bring nothing
+    from tutti.jobs.understand import understand  # noqa: PLC0415
+
+    runs = duration(entry.runs)
+    gang = counted(understand([entry.file]).gang, (DEVICE,))
+    estimate = Estimate(limit=duration(entry.limit) if entry.limit else runs, source=Source.DECLARED)
+    queue = entry.queue if entry.queue != "default" else gang.queue
+    changes = {"name": name, "submitted": at, "estimate": estimate, "queue": queue}
+    return Task(msgspec.structs.replace(gang, **changes), runs, _habits(entry))
 
 
 def _spares(entry: GangEntry) -> tuple[Role, ...]:
