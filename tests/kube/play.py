@@ -62,6 +62,7 @@ class Play:
                     await task
             for scheduler in play.schedulers:
                 scheduler.api.close()
+            await stage.remove("/api/v1/namespaces/tutti-system/configmaps/tutti-history")
             kept = "/priorityclasses", "/customresourcedefinitions", "/namespaces"
             await stage.clear(*(p for p in (*stage.touched, *LEFT_BY_US) if not p.endswith(kept)))
             hand.api.close()

@@ -224,6 +224,17 @@ class Script:
         """gone PREFIX"""
         await self.play.until_gone(f"{plain[0]}-")
 
+    async def do_runs(self, plain: list[str], said: dict[str, str]) -> None:
+        """runs GANG: every member runs, and the engine has heard of it"""
+        assert self.scheduler is not None
+        jobs = self.scheduler.jobs
+
+        async def check() -> bool:
+            mine = (job for job in jobs() if job.gang.name.startswith(f"default/{plain[0]}"))
+            return any(job.life.state == "running" for job in mine)
+
+        await self.play.until(check, f"{plain[0]} runs")
+
     async def do_waits(self, plain: list[str], said: dict[str, str]) -> None:
         """waits GANG TOKEN: it waits with this reason"""
         assert self.scheduler is not None

@@ -128,7 +128,6 @@ def test_a_start_is_foretold_and_the_promise_outlives_a_restart(play):
             await play.stage.make(*gang("short", 1, annotations={"tutti.dev/time": "30m"}))
             await play.until_bound("short-")
             assert not await play.bound("long-")
-        await play.stage.remove("/api/v1/namespaces/tutti-system/configmaps/tutti-history")
 
     play(scene)
 

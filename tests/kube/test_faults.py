@@ -13,6 +13,7 @@ from tests.kube.proxy import Proxy
 from tools.control_plane.stage import GPU, gang, many, node, pod
 from tutti.kube.config import Config
 
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti"
 WRITES = 5
 """One placement and four binds."""
 
@@ -148,6 +149,10 @@ def test_watches_are_cut_while_a_gang_starts(play):
     play(scene)
 
 
+async def led_by_another(play, holder):
+    return (await play.stage.get(LEASE))["spec"]["holderIdentity"] not in ("", holder)
+
+
 def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
     settings = tmp_path / "config.toml"
     settings.write_text("lease_seconds = 3\n")
@@ -166,14 +171,16 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
                 first.after = pause
                 await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
                 await asyncio.wait_for(paused.wait(), 30)
+                holder = (await play.stage.get(LEASE))["spec"]["holderIdentity"]
                 async with process(play, second, "--config", str(settings)):
                     await play.until_bound("a-", "b-")
+                    await play.until(lambda: led_by_another(play, holder), "the lease is taken over")
                     before = first.writes
                     os.kill(old.pid, signal.SIGCONT)
                     await asyncio.wait_for(old.wait(), 30)
                     assert first.writes == before
                     await check(play, {"a": 4, "b": 4})
-        await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti")
+        await play.stage.remove(LEASE)
 
     play(scene)
 

@@ -131,7 +131,7 @@ class Stage:
     async def remove(self, path: str) -> None:
         """Delete something at once, finalizers included; it may be gone already."""
         with contextlib.suppress(ApiError):
-            await self.api.write("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+            await self.api.insist("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
         with contextlib.suppress(ApiError):
             left = await self.get(path)
             if left["metadata"].get("finalizers"):

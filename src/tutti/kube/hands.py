@@ -270,9 +270,10 @@ class Hands:
             await self.api.write("POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction", body)
             self.metrics.add("tutti_kube_evictions_total")
         except ApiError as no:
-            if no.status in (404, 409):
+            if no.status == 404:
                 return
-            self.metrics.add("tutti_kube_evictions_blocked_total")
+            if no.status == 429:
+                self.metrics.add("tutti_kube_evictions_blocked_total")
             self._later(gang, pod, attempt)
         except Broken:
             self._later(gang, pod, attempt)

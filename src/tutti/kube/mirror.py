@@ -293,6 +293,9 @@ class Mirror(Intake):
         if not gang.up and not gang.lost and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
             gang.up = True
             events.append(ev.Running(now, gang.key))
+            if gang.gang is not None and sum(role.want for role in gang.gang.roles) > len(gang.seats):
+                # Only now can it grow; that it runs is no news the engine looks at once.
+                events.append(ev.Changed(now, gang.gang))
         return events
 
     def _left(self, gang: GangSeen, now: int) -> list[ev.Event]:
