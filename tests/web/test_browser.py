@@ -109,6 +109,11 @@ def test_everything_by_keys(page, port):
     assert [name for name in page.page.locator(".rows .row:not([hidden]) .name").all_inner_texts() if name] == ["three"]
     keys.press("Escape")
     page.page.wait_for_selector(".rows .row:not([hidden]) .name:text-is('one')")
+    keys.press("/")
+    keys.type("user:nobody")
+    page.sees("No job is called anything like")
+    keys.press("Escape")
+    page.page.wait_for_selector(".rows .row:not([hidden]) .name:text-is('one')")
     for key, path in zip("ilchsn", [*list(PAGES)[1:], "/"], strict=True):
         keys.press(key)
         page.page.wait_for_url(f"**{path}")

@@ -17,6 +17,7 @@ const TITLES = { "": "Now", timeline: "Timeline", ledger: "Ledger", cluster: "Cl
 const root = document.getElementById("main");
 const live = new Live(shown);
 let view = null;
+let deep = 0;
 let hello = null;
 
 function shown(state) {
@@ -44,6 +45,7 @@ function route() {
 
 function go(path) {
   history.pushState(null, "", path);
+  deep += 1;
   route();
   scrollTo(0, 0);
   root.focus({ preventScroll: true });
@@ -57,7 +59,10 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(target.pathname);
 });
-addEventListener("popstate", route);
+addEventListener("popstate", () => {
+  deep = Math.max(0, deep - 1);
+  route();
+});
 addEventListener("hashchange", () => {
   if (!location.hash.startsWith("#token=")) return;
   takeToken();
@@ -78,7 +83,7 @@ document.getElementById("theme").addEventListener("click", turn);
 // -- keys
 
 const KEYS = [
-  ["j k", "next and previous job in a list"], ["Enter", "open it"], ["/", "filter"], ["Esc", "leave a field, close, go back"],
+  ["j k", "next and previous job in a list"], ["Enter", "open it"], ["/", "filter by part of a name, user:NAME, queue:NAME"], ["Esc", "leave a field, close, go back"],
   ["n", "now"], ["i", "timeline"], ["l", "ledger"], ["c", "cluster"], ["h", "history"], ["s", "submit"], ["t", "light or dark"], ["?", "this list"],
 ];
 const GOTO = { n: "/", i: "/timeline", l: "/ledger", c: "/cluster", h: "/history", s: "/submit" };
@@ -126,7 +131,7 @@ function escape(typing) {
       typing.dispatchEvent(new Event("input"));
     }
     typing.blur();
-  } else if (location.pathname.startsWith("/jobs/")) history.length > 1 ? history.back() : go("/");
+  } else if (location.pathname.startsWith("/jobs/")) deep ? history.back() : go("/");
 }
 
 // -- the start

@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { colourOf, running } from "./colours.js";
-import { ask, card, h, put, say, table } from "./dom.js";
+import { ask, card, h, put, say, scale, table } from "./dom.js";
 import { bytes, clock, hours, span, whole } from "./format.js";
 
 export class Cluster {
@@ -19,7 +19,7 @@ export class Cluster {
     const [nodes, queues, audit] = await Promise.all([get("/v1/nodes"), get("/v1/queues"), get("/v1/audit?limit=30")]);
     running(nodes.nodes.flatMap((node) => node.devices).map((device) => device.job).filter(Boolean));
     this.showNodes(nodes.nodes);
-    this.showQueues(queues.queues);
+    this.showQueues(queues.queues, nodes.nodes.reduce((sum, node) => sum + node.devices.length, 0));
     this.showAudit(audit.entries);
   }
 
@@ -57,10 +57,16 @@ export class Cluster {
     }
   }
 
-  showQueues(queues) {
-    const heads = [{ name: "queue" }, { name: "weight", number: true }, { name: "guaranteed" }, { name: "limit" }, { name: "waiting", number: true }, { name: "running", number: true }, { name: "devices", number: true }, { name: "used lately", number: true }];
+  // The bar is what a queue holds of all devices, the mark what it is guaranteed.
+  showQueues(queues, devices) {
+    const held = (queue) => {
+      const owed = queue.guarantee.gpu;
+      const label = `${queue.devices} of ${devices} devices${owed === undefined ? "" : `, ${owed} guaranteed`}`;
+      return scale(queue.devices / (devices || 1), owed === undefined ? -1 : owed / (devices || 1), label);
+    };
+    const heads = [{ name: "queue" }, { name: "weight", number: true }, { name: "guaranteed" }, { name: "limit" }, { name: "waiting", number: true }, { name: "running", number: true }, { name: "devices", number: true }, { name: "" }, { name: "used lately", number: true }];
     const amounts = (sheet) => Object.entries(sheet).map(([name, value]) => `${whole(value)} ${name}`).join(", ") || "–";
-    const rows = queues.map((queue) => [h("b", null, queue.parent ? `${queue.parent} / ${queue.name}` : queue.name, queue.closed ? " (closed)" : ""), whole(queue.weight), amounts(queue.guarantee), amounts(queue.limit), whole(queue.waiting), whole(queue.running), whole(queue.devices), `${hours(queue.used_device_s)} h`]);
+    const rows = queues.map((queue) => [h("b", null, queue.parent ? `${queue.parent} / ${queue.name}` : queue.name, queue.closed ? " (closed)" : ""), whole(queue.weight), amounts(queue.guarantee), amounts(queue.limit), whole(queue.waiting), whole(queue.running), whole(queue.devices), held(queue), `${hours(queue.used_device_s)} h`]);
     put(this.queues, table(heads, rows, "Queues"));
   }
 

@@ -48,6 +48,12 @@ export function figure(value, name, more) {
   return h("div", { class: "tile" }, h("b", null, value), h("span", null, name), more ? h("small", null, more) : null);
 }
 
+// A part of a whole, with a mark where it should be; none below 0.
+export function scale(part, mark, label) {
+  const vars = { "--part": Math.min(1, part), "--mark": Math.min(1, Math.max(0, mark)) };
+  return h("div", { class: "scale", vars, role: "img", "aria-label": label, title: label }, h("i"), mark >= 0 ? h("b") : null);
+}
+
 const tip = () => document.getElementById("tip");
 
 export function showTip(words, x, y) {

@@ -17,6 +17,7 @@ export class JobPage {
     this.hello = hello;
     this.again = again;
     this.head = h("div", { class: "jobhead" });
+    this.heard = h("p", { class: "unseen", role: "status" });
     this.facts = h("dl", { class: "facts" });
     this.why = h("div");
     this.story = h("ol", { class: "story" });
@@ -26,7 +27,7 @@ export class JobPage {
     this.output = new Output(name);
     this.outputCard = card("Output", this.output.element);
     this.ranksCard = card("Ranks", this.ranks);
-    put(root, this.head, this.facts, this.why,
+    put(root, this.heard, this.head, this.facts, this.why,
       (this.columns = h("div", { class: "columns" }, h("div", null, this.outputCard), h("div", null, card("Story", this.story), this.ranksCard, this.speed))),
       this.extra);
     this.clock = setInterval(() => this.job && this.tick(), 1000);
@@ -60,6 +61,7 @@ export class JobPage {
     const key = `${job.state}${this.hello.may_change}`;
     if (this.headKey === key) return;
     this.headKey = key;
+    text(this.heard, `${job.name} is ${job.state}`);
     const live = !WAITS.has(job.state) && !ENDED.has(job.state);
     put(this.head,
       h("i", { class: live ? `swatch big gang-${colourOf(job.name)}` : "swatch big hollow", "aria-hidden": "true" }),

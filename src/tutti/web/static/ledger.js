@@ -1,7 +1,7 @@
 // The ledger: where every device-second went, and how true forecasts were.
 
 import { get } from "./api.js";
-import { card, figure, h, hideTip, put, showTip, table } from "./dom.js";
+import { card, figure, h, hideTip, put, scale, showTip, table } from "./dom.js";
 import { hours, percent, span, whole } from "./format.js";
 
 export const ORDER = [
@@ -79,10 +79,7 @@ function forecasts(told) {
   const open = told.open ? `${whole(told.open)} forecasts are still open.` : "";
   if (!told.forecasts.length) return card("How true forecasts were", h("p", { class: "hint" }, `No forecast has come due yet. ${open}`));
   const heads = [{ name: "starts within" }, { name: "forecasts", number: true }, { name: "in the range", number: true }, { name: "" }, { name: "off by (median)", number: true }];
-  const rows = told.forecasts.map((one) => [one.horizon, whole(one.forecasts), percent(one.covered), scale(one.covered), span(one.median_error_s)]);
+  const rows = told.forecasts.map((one) => [one.horizon, whole(one.forecasts), percent(one.covered), scale(one.covered, 0.9, percent(one.covered)), span(one.median_error_s)]);
   return card("How true forecasts were", table(heads, rows, "Calibration of forecasts"), h("p", { class: "hint" }, `A range is given for nine futures in ten; the mark is where that would be. ${open}`));
 }
 
-function scale(covered) {
-  return h("div", { class: "scale", vars: { "--part": covered }, role: "img", "aria-label": percent(covered) }, h("i"), h("b"));
-}

@@ -67,8 +67,7 @@ export class JobList {
 
   async load(page) {
     const match = this.match;
-    const query = new URLSearchParams({ which: this.which, offset: page * PAGE, limit: PAGE });
-    if (match) query.set("match", match);
+    const query = new URLSearchParams({ which: this.which, offset: page * PAGE, limit: PAGE, ...wanted(match) });
     const answer = await get(`/v1/jobs?${query}`);
     if (match !== this.match) return;
     this.pages.set(page, answer.jobs);
@@ -146,6 +145,17 @@ export class JobList {
   get chosen() {
     return this.job(this.at);
   }
+}
+
+// What was typed: part of a name, and user:NAME or queue:NAME.
+function wanted(words) {
+  const found = {};
+  const rest = words.split(/\s+/).filter((word) => {
+    const [, key, value] = /^(user|queue):(.+)$/.exec(word) || [];
+    if (key) found[key] = value;
+    return !key;
+  });
+  return rest.join(" ") ? { ...found, match: rest.join(" ") } : found;
 }
 
 class Row {

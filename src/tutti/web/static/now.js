@@ -17,7 +17,7 @@ export class Now {
     this.list = new JobList("active", hello.reasons);
     this.reasons = h("p", { class: "reasons" });
     this.strip = h("a", { class: "strip", href: "/ledger", "aria-label": "Where device time went; opens the ledger" });
-    this.search = h("input", { type: "search", placeholder: "filter  /", "aria-label": "Filter jobs by name", oninput: () => this.list.filter(this.search.value) });
+    this.search = h("input", { type: "search", placeholder: "filter  /", "aria-label": "Filter jobs by name", title: "part of a name, user:NAME, queue:NAME", oninput: () => this.list.filter(this.search.value) });
     put(root,
       this.figures, this.strip,
       h("section", { class: "card", "aria-label": "Devices" }, h("div", { class: "title" }, h("h2", null, "Devices"), legend()), this.map.element, this.notes),
