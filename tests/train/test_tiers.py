@@ -1,14 +1,11 @@
 """Memory, then a durable folder: complete steps only, equal to what torch's own checkpoints give."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 
-from tests.train.stage import SOURCE
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train import persist, plain
@@ -20,6 +17,7 @@ from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out
 from tutti.train.state import Leaf
 
+WRAPS = ["ddp", "fsdp"]
 SHAPES = {"model/wide": (13, 7), "model/deep": (5, 3, 2), "opt/step": ()}
 
 
@@ -133,37 +131,33 @@ def test_a_snapshot_whose_bytes_changed_is_not_restored(tmp_path, full):
     slot.close()
 
 
-def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path, full):
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path, full, capsys):
     shelf = Shelf(tmp_path / "slots")
     shelf.folder.mkdir()
     fill(shelf, full, 3)
     (tmp_path / "file").write_text("in the way")
-    done = subprocess.run(
-        [sys.executable, "-m", "tutti.train.persist", str(tmp_path), str(tmp_path / "file" / "x")],
-        env={"PYTHONPATH": str(SOURCE), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].startswith("Not a directory (")
+    assert persist.main([str(tmp_path), str(tmp_path / "file" / "x")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Not a directory (")
+    assert len(said.splitlines()) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
-def test_a_run_goes_on_from_the_durable_folder_when_memory_is_gone(launch, tmp_path, wrap):
+@pytest.mark.parametrize(("wrap", "tier"), list(zip(WRAPS, ["disk", "durable"], strict=True)))
+def test_a_run_goes_on_from_a_folder_when_memory_is_gone(launch, tmp_path, wrap, tier):
     loop = {"samples": 300, "batch": 12, "epochs": 2, "sleep": 0.03, "wrap": wrap}
-    durable = ["--durable", tmp_path / "durable"]
+    durable = [f"--{tier}", tmp_path / "durable"]
     run = launch("--workers", 3, *durable, loop=loop)
     run.wait_step(8)
     run.signal()
     assert run.finish() == Exit.PREEMPTED, run.said()
     assert run.leftovers() == []
     (kept,) = persist.saved_steps(tmp_path / "durable")
+    assert kept >= 8
     again = launch("--workers", 2, *durable, loop={**loop, "sleep": 0.0})
     assert again.finish() == 0, again.said()
     first = again.events("formed")[0]
-    assert (first["source"], first["step"]) == ("durable", kept)
+    assert (first["source"], first["step"]) == (tier, kept)
     check_samples(again, epochs=2, samples=300)
     same_on_all(again)
     claim(wrap, "L1")

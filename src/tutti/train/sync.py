@@ -45,7 +45,7 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
             f"run {name_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
-            f"this loop's is {fingerprint}): choose another --run-id, or remove them with `python -m tutti.train clean`"
+            f"this loop's is {fingerprint}): choose another --run-id, or remove them with `tutti train clean`"
         )
     return memory.steps()
 
