@@ -105,6 +105,8 @@ class Hands:
             except Fenced:
                 # Somebody else may lead; whoever does finds the placement and goes on from there.
                 pass
+            except (ApiError, Broken):
+                self.metrics.add("tutti_kube_trouble_total", label="unwritten")
             finally:
                 self.busy -= 1
 

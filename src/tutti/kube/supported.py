@@ -33,7 +33,10 @@ HONOURED = (
         "topologySpreadConstraints (DoNotSchedule)",
         "an upper bound for each domain while placing; checked exactly before a gang is bound",
     ),
-    Field("volumes with a claim that is bound", "the node affinity of the volume"),
+    Field(
+        "volumes with a claim that is bound",
+        "the node affinity of the volume; how many disks a node can attach is not counted",
+    ),
     Field("schedulingGates", "a gated pod counts as not there yet"),
     Field("nodeName", "a pod that has a node counts there, whoever put it there"),
     Field("priority", "the order, and who may be preempted"),

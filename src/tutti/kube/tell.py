@@ -7,6 +7,7 @@ passed.
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -83,7 +84,7 @@ class Teller:
 
     async def _tell_all(self) -> None:
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
-        answers = self.driver.answers() if waiting else {}
+        answers = self._answers() if waiting else {}
         tokens: Counter[str] = Counter(reason.token.value for reason in answers.values())
         self.metrics.replace("tutti_kube_waiting", {token.value: tokens.get(token.value, 0) for token in Token})
         self._until = time.monotonic() + ELABORATE
@@ -92,6 +93,13 @@ class Teller:
         if told:
             await asyncio.gather(*told)
         await self._send_events()
+
+    def _answers(self) -> Mapping[str, Reason]:
+        try:
+            return self.driver.answers()
+        except Exception:  # noqa: BLE001 - a reason that cannot be found must not end the scheduler
+            self.metrics.add("tutti_kube_trouble_total", label="unanswered")
+            return {}
 
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
         """The writes that one gang needs; None where everything was told."""
@@ -131,6 +139,14 @@ class Teller:
             return None
         return News("waiting", reason.token.value, self._sentence(gang, reason), members, running)
 
+    def _explained(self, key: str) -> str:
+        world = self.driver.world
+        try:
+            return in_words(explain(world.view(), world.at, self.driver.policy, key))
+        except Exception:  # noqa: BLE001 - the plain reason will do
+            self.metrics.add("tutti_kube_trouble_total", label="unexplained")
+            return ""
+
     def _sentence(self, gang: GangSeen, reason: Reason) -> str:
         """The reason in words, with numbers where there is time for them; the same again while the token stays."""
         kept = gang.told.get("sentence")
@@ -139,9 +155,7 @@ class Teller:
             return str(kept)
         text = sentence(gang, reason)
         if reason.token is not Token.WAITING_FOR_MEMBERS and time.monotonic() < self._until:
-            text = (
-                in_words(explain(self.driver.world.view(), self.driver.world.at, self.driver.policy, gang.key)) or text
-            )
+            text = self._explained(gang.key) or text
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text
 
