@@ -81,6 +81,15 @@ def test_open_mpi(at):
     assert lines(logs) == ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]
 
 
+@has("mpirun.openmpi")
+def test_settings_of_open_mpi_in_the_environment_are_kept(at, monkeypatch):
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "77")
+    logs = at.run("mpirun.openmpi", "-np", "2", "sh", "-c", "echo $OMPI_COMM_WORLD_RANK")
+    assert lines(logs) == ["0", "1"]
+
+
 @has("mpirun.mpich")
 def test_mpich(at):
     logs = at.run("mpirun.mpich", "-n", "4", "sh", "-c", "echo $PMI_RANK of $PMI_SIZE")
