@@ -48,6 +48,7 @@ from .watch import Listener
 CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False)
 SETTLE = 0.002
 """Seconds to wait for more news after the first, so that they are looked at together."""
+LONGEST_SETTLE = 0.1
 TICK = 1.0
 REMEMBER = 3.0
 DISCOVER = 60.0
@@ -75,6 +76,7 @@ class Scheduler:
         self.ready = asyncio.Event()
         self._changed = asyncio.Event()
         self.notices: list[Notice] = []
+        self._took = 0.0
         self._compared = time.monotonic_ns()
 
     def _new_driver(self) -> Driver:
@@ -192,7 +194,8 @@ class Scheduler:
         try:
             async with asyncio.timeout(delay):
                 await self._changed.wait()
-            await asyncio.sleep(SETTLE)
+            # The longer a look takes, the more news are gathered for the next one.
+            await asyncio.sleep(min(max(SETTLE, self._took), LONGEST_SETTLE))
         except TimeoutError:
             pass
         self._changed.clear()
@@ -205,8 +208,9 @@ class Scheduler:
         self._refill()
         while actions:
             actions = self._carried_out(actions, now)
+        self._took = time.perf_counter() - began
         if events:
-            self.metrics.observe("tutti_kube_decision_seconds", time.perf_counter() - began)
+            self.metrics.observe("tutti_kube_decision_seconds", self._took)
             self.teller.look()
 
     def _refill(self) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +21,8 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 def read(path):
     """Every gang of a file, as the engine sees it."""
     documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
-    groups, members = {}, {}
+    groups: dict[str, Any] = {}
+    members: dict[Any, Any] = {}
     for document in documents:
         if document["kind"] == "Pod":
             continue
@@ -39,7 +41,7 @@ def read(path):
 
 
 def told(group, pods):
-    present = {}
+    present: dict[Kin, int] = {}
     for pod, said, _ in pods:
         if not is_gated(pod):
             kin = Kin(said.part, wants(pod.metadata.namespace, pod.spec, {}), ())
