@@ -22,15 +22,15 @@ from tutti.views.table import part, time_s
 
 POLICIES = ("rigid", "easy", "conservative", "balanced", "throughput")
 LOGS = {
-    "Philly": ("philly/philly_jobs.csv", "", 0.9),
+    "Philly": ("philly/philly_jobs.csv", "4x8", 0.8),
     "KTH-SP2": ("kth-sp2/KTH-SP2_filtered.swf", "", 0.0),
     "Lublin-1": ("lublin/lublin_256.swf", "", 0.0),
     "Curie sample": ("cea-curie-sample/curie_sample.swf", "5832x16", 0.0),
 }
-PHILLY_TIMES = 4
+PHILLY_TIMES = 2
 """Its jobs are small and short beside the time it covers, so more of them are needed for a cluster to fill."""
 LOADS = (0.7, 0.9, 1.1)
-GENERATED_DEVICES = 256
+GENERATED_DEVICES = 32
 NODE_FAILS_EVERY = 30 * DAY
 SAVING = Habits(
     start_up=20 * 1_000_000, restart=MINUTE, save_every=30 * MINUTE, save_cost=5 * 1_000_000, leave=30 * 1_000_000
@@ -104,7 +104,7 @@ HEAD = """# Results
 <!-- made by bench/results.py; change that, not this -->
 
 Five policies on the same load, made by one command (`bench/results.py`). Of each log {jobs} jobs from its middle, of
-Philly four times as many, every n-th; means over all jobs that ended. *Over the bound* is mean completion over what no
+Philly twice as many, every n-th; means over all jobs that ended. *Over the bound* is mean completion over what no
 scheduler could beat. *Promise error* is the mean distance of the first promised start from the real one, *late* the
 part of the promised jobs that started later. On the generated load a node fails every {fails} days on average, jobs
 save every half hour and need a minute to start again.
