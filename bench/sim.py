@@ -1,8 +1,8 @@
 """How fast the simulator plays logs through the real engine. Prints each figure with its goal; the last line is JSON.
 
-Speeds are per second of processor time, so that a busy machine does not count. The independent checker, which changes no
-plan, is left out. Logs come from TUTTI_TRACES; without it only the generated
-ones are played. ARGS="kth" plays only some.
+Speeds are per second of processor time, so that a busy machine does not count. The independent checker, which changes
+no plan, is left out. Logs come from TUTTI_TRACES; without it only the generated ones are played. ARGS="kth" plays only
+some.
 """
 
 import json
