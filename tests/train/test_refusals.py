@@ -1,5 +1,7 @@
 """Bad input and limits: a clear sentence, and the state as it was."""
 
+import json
+
 import pytest
 import torch
 
@@ -218,6 +220,14 @@ def test_ranks_that_disagree_about_the_data_are_stopped_before_the_step_counts()
     votes[1] = agree.Vote(1, 1, 0, 0, 4, 100, 8, -1).row()
     with pytest.raises(DataChanged, match="different steps"):
         agree.judge(votes, 8, 200)
+
+
+def test_status_of_what_is_not_there_is_said_and_has_its_own_code(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TUTTI_TRAIN_HOME", str(tmp_path))
+    assert main(["status", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"schema": "tutti/v1", "runs": []}
+    assert main(["status", "gone", "-o", "json"]) == 3
+    assert "no run 'gone' here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,9 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
             work.wait(POLL)
         except RuntimeError:
             if work.is_completed():
-                raise
+                # It may have ended well between the end of our patience and this look: then it says so at once.
+                work.wait()
+                return
             if not was_cut and Ear.is_vain():
                 was_cut = time.monotonic()
                 cut()

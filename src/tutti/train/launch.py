@@ -76,6 +76,13 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def status_arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tutti train status", description="How the runs on this machine are.")
+    parser.add_argument("names", nargs="*", help="runs to show (all)")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="text or json (text)")
+    return parser
+
+
 def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
     """What torchrun also takes; on one machine it changes nothing."""
     parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
@@ -98,7 +105,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run a job; the exit code is the job's, or 125 for a failure of ours."""
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["status"]:
-        return status.show([word for word in words[1:] if not word.startswith("-")], "json" in " ".join(words))
+        asked = status_arguments().parse_args(words[1:])
+        return status.show(asked.names, asked.output == "json")
     if words[:1] == ["clean"]:
         return status.clean(words[1:])
     options = arguments().parse_args(words)
