@@ -1,7 +1,7 @@
 // One job: what it is, why it waits, what happened to it, its ranks, its output, its speed.
 
 import { get, jobLink, jobPath, post } from "./api.js";
-import { colourOf } from "./colours.js";
+import { colourOf, running } from "./colours.js";
 import { ask, card, h, put, s, say, table, text } from "./dom.js";
 import { ENDED, WAITS, away, bytes, clock, hours, mark, sizes, span, spent, whole } from "./format.js";
 import { ledgerBar, ledgerTable } from "./ledger.js";
@@ -38,7 +38,9 @@ export class JobPage {
   async refresh(dirty) {
     const mine = !dirty || dirty.kinds.has("all") || dirty.jobs.has(this.name) || !this.job || WAITS.has(this.job.state);
     if (!mine) return;
-    const [page, story] = await Promise.all([get(jobPath(this.name)), get(jobPath(this.name, "story"))]);
+    const [page, story, nodes] = await Promise.all([get(jobPath(this.name)), get(jobPath(this.name, "story")), this.job ? null : get("/v1/nodes")]);
+    // Its colour is that of the map, whichever page was opened first.
+    if (nodes) running(nodes.nodes.flatMap((node) => node.devices).map((device) => device.job).filter(Boolean));
     this.page = page;
     this.job = page.job;
     document.title = `${this.job.name} · ${this.job.state} · Tutti`;
