@@ -228,3 +228,13 @@ def test_options_after_a_file_are_a_mistake(at):
 def test_what_has_to_be_asked_is_not_submitted(at):
     with pytest.raises(Misused, match="say how many with --gpus"):
         submission({}, ("torchrun", "--nproc-per-node", "gpu", "train.py"))
+
+
+def test_variables_in_front_of_a_line_are_set(at):
+    assert lines(at.run("MODE=fast", "sh", "-c", "echo $MODE")) == ["fast"]
+
+
+def test_plain_commands_say_nothing_more(at, capsys):
+    at.run("env", "A=b", "true")
+    at.run("true")
+    assert capsys.readouterr().err == ""

@@ -11,7 +11,7 @@ from tutti.errors import Misused
 
 from . import script
 from .batch import slurm
-from .bring import ready, summary
+from .bring import ready, remarks, summary
 from .draft import Draft
 from .files import Files, read_text
 from .finish import finish
@@ -52,8 +52,8 @@ def read_sbatch(words: Sequence[str]) -> Batch:
     command = ("/bin/sh", "-c", wrap.text) if wrap else (*_absolute(job.words, name), *arguments)
     fields = msgspec.to_builtins(msgspec.structs.replace(job, command=_told(job.words) + command))
     kept = {k: v for k, v in fields.items() if v not in (None, "", [], {})} | {"name": job.name or Path(name).stem}
-    lines = summary(understood)
-    return Batch(kept, lines if "verbose" in found.flags else lines[1:], tuple(found.flags))
+    lines = summary(understood) if "verbose" in found.flags else remarks(understood)
+    return Batch(kept, lines, tuple(found.flags))
 
 
 def _told(words: tuple[str, ...]) -> tuple[str, ...]:

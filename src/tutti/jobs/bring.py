@@ -71,7 +71,7 @@ def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:
     if found.sources.get("name", "").startswith("default"):
         # A name that nobody gave is made up when the job is taken in, so that a script can be submitted twice.
         job = replace(job, name="")
-    job = _unsaid(job)
+    job = _runnable(_unsaid(job))
     if found.manager:
         return _batch(found, job)
     if _starts_once(found, job):
@@ -103,8 +103,6 @@ def _as_processes(found: Understood, only_look: bool) -> Job:
 
 def summary(found: Understood) -> tuple[str, ...]:
     """What was understood, in a line or two."""
-    if found.what == "a job file" and not found.launcher and not found.ignored and not found.warnings:
-        return ()
     rows = [role_row(role) for role in found.gang.roles]
     members = ", ".join(f"{size} x {ask}" if size != "1" else ask for _, size, ask, _ in rows)
     if found.job.array != "":
@@ -115,9 +113,14 @@ def summary(found: Understood) -> tuple[str, ...]:
         if "default" not in (source := found.sources.get(field, "default"))
     }
     source = f" ({'; '.join(sorted(said))})" if said else ""
-    lines = [f"{found.what}: {members}, {found.elastic_class}{source}"]
-    lines += [f"ignored {entry.text}: {entry.why}" for entry in found.ignored]
-    return (*lines, *(f"note: {warning}" for warning in found.warnings))
+    plain = not found.launcher and not found.manager and (not said or found.what == "a job file")
+    return (*(() if plain else (f"{found.what}: {members}, {found.elastic_class}{source}",)), *remarks(found))
+
+
+def remarks(found: Understood) -> tuple[str, ...]:
+    """What was ignored, and what to know."""
+    ignored = (f"ignored {entry.text}: {entry.why}" for entry in found.ignored)
+    return (*ignored, *(f"note: {warning}" for warning in found.warnings))
 
 
 def _unsaid(job: Job) -> Job:
@@ -125,7 +128,14 @@ def _unsaid(job: Job) -> Job:
     if isinstance(job.command, str) or not any(word.startswith(HIDES) for word in job.command):
         return job
     words = tuple(word for word in job.command if not word.startswith(HIDES))
-    return replace(job, command=words if "=" not in words[0] else ("/usr/bin/env", *words))
+    return replace(job, command=words)
+
+
+def _runnable(job: Job) -> Job:
+    """Variables in front of a line are the shell's to set; without one, `env` does it."""
+    if isinstance(job.command, str) or not job.command or "=" not in job.command[0].split("/")[0]:
+        return job
+    return replace(job, command=("/usr/bin/env", *job.command))
 
 
 def _script(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
