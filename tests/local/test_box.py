@@ -248,14 +248,26 @@ def test_the_ledger_closes(shared):
 
 
 def test_forecasts_are_kept_with_their_outcomes(shared):
+    holder = shared.submit("sleep", "600", workers=8, name="forecast-holder", time="1h")
+    shared.becomes("forecast-holder", "running")
+    told = shared.submit("true", workers=8, name="foretold", time="1m")
+    assert shared.client.get(job_path("foretold", "why"))["forecast"]["draws"] > 0
+    holder.cancel()
+    assert told.wait() == 0
     answer = shared.client.get("/v1/report/forecasts")
     assert answer["forecasts"][0]["horizon"] == "all"
     assert answer["forecasts"][0]["forecasts"] > 0
 
 
 def test_who_did_what_is_kept(shared):
+    job = shared.submit("true", name="audited", held=True)
+    until(lambda: shared.state("audited") == "held", "the hold")
+    shared.client.post(job_path("audited", "update"), {"set": {"priority": 1}})
+    job.cancel()
+    shared.client.post("/v1/devices/0/drain", {})
+    shared.client.post("/v1/devices/0/undrain", {})
     whats = {entry["what"] for entry in shared.client.get("/v1/audit", limit=1000)["entries"]}
-    assert {"submit", "cancel", "release", "update", "drain"} <= whats
+    assert {"submit", "cancel", "update", "drain", "undrain"} <= whats
 
 
 def test_a_dry_run_changes_nothing(shared):

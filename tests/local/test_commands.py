@@ -27,7 +27,7 @@ def tutti(made: Box, *words: str, typed: str | None = None) -> subprocess.Comple
 
 
 def test_run_prints_rank_0_and_ends_with_its_code(made):
-    done = tutti(made, "run", "--workers", "2", "--", "sh", "-c", "echo hello from $RANK; exit $RANK")
+    done = tutti(made, "run", "--workers", "2", "--", "sh", "-c", "echo hello from $RANK; sleep $RANK; exit $RANK")
     assert (done.stdout, done.returncode) == ("hello from 0\n", 1)
     assert "rank 1 ended with exit code 1" in done.stderr
 

@@ -12,10 +12,10 @@ from tutti.views.report import forecast_lines, report_lines, user_lines
 from tutti.views.story import story_lines
 
 JOB = {
-    "name": "a", "id": 1, "user": "u", "queue": "q", "state": "running", "members": 4, "min": 2, "max": 8, "devices": 8,
-    "priority": 0, "placed": "n0x4", "reason": "", "eta": "", "waited_s": 5.0, "ran_s": 65.0, "limit_s": 0.0,
-    "code": None, "why": "", "elastic": "live", "step": 0, "steps": 0, "rate": 0.0, "command": "train", "tasks": 0, "tasks_done": 0,
-    "ended_us": 0, "started_us": 1,
+    "name": "a", "id": 1, "user": "u", "queue": "q", "state": "running", "members": 4, "min": 2, "max": 8,
+    "devices": 8, "priority": 0, "placed": "n0x4", "reason": "", "eta": "", "waited_s": 5.0, "ran_s": 65.0,
+    "limit_s": 0.0, "code": None, "why": "", "elastic": "live", "step": 0, "steps": 0, "rate": 0.0, "command": "train",
+    "tasks": 0, "tasks_done": 0, "ended_us": 0, "started_us": 1,
 }  # fmt: skip
 WAITS = {**JOB, "name": "b", "state": "waiting", "reason": "NoCapacity", "eta": "in 5 min", "min": 4, "max": 4}
 

@@ -288,7 +288,8 @@ class Keeper:
     def hello(self) -> list[dict[str, Any]]:
         """Everything a daemon must know that has just connected, in lines of bounded length."""
         known = members_messages(list(self.members.values()), bool(self.stopping_since))
-        return [self._greeting(), *known, {"say": "synced"}]
+        # Who they are comes first, so that nobody hears that they run without knowing them.
+        return [*known, self._greeting(), {"say": "synced"}]
 
     def _greeting(self) -> dict[str, Any]:
         return {
