@@ -63,6 +63,7 @@ class Forecasting:
 
     async def _foretold(self, names: Collection[str]) -> dict[str, Forecast]:
         view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
+        self._forecaster.stretch = self.book.stretch()
         return await asyncio.to_thread(self._forecaster.forecast, view, now, policy, names)
 
     async def why(self, name: str, effort: int) -> t.Why:
