@@ -255,7 +255,7 @@ def _promise(found: Explanation, tell: Clock) -> str:
         return ""
     if promise.start >= NEVER:
         return "nodes are kept for it as they free; nobody can say when that will be enough"
-    moved = f", moved {promise.broken} times" if promise.broken else ""
+    moved = f", moved {promise.broken} times" if promise.broken > 1 else ", moved once" if promise.broken else ""
     return f"it starts {tell(promise.start)} at the latest, if others end as estimated{moved}"
 
 
