@@ -60,8 +60,11 @@ def test_a_group_before_its_pods_says_who_is_missing(play):
         await play.stage.make(*(node(f"n{i}") for i in range(2)))
         async with play.scheduler():
             await play.stage.make(group("a", 2), pod("a-0", "a"))
-            told = await play.until_told("a", "False")
-            assert "1 of 2" in told["message"]
+
+            async def counted():
+                return "1 of 2" in (await play.until_told("a", "False"))["message"]
+
+            await play.until(counted, "who is missing")
             assert not await play.bound("a-")
             await play.stage.make(pod("a-1", "a"))
             await play.until_bound("a-")
