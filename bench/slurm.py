@@ -7,7 +7,7 @@ each set some gangs of whole nodes run and others wait; `squeue` says when Slurm
 same gangs through the engine: `conservative` beside a reservation for every job, `easy` beside one reservation.
 
 Slurm plans in steps of a minute and looks every few seconds, so starts within two minutes count as equal. What differs,
-and why: Slurm rounds the ends of running jobs the more, the further away they are, and so plans some gangs minutes
+and what it looks like (Slurm was not traced): it takes ends that lie close together for one, and so plans some gangs
 later than their room is there (ours earlier); of some gangs it says nothing, and those behind them are planned as
 if they were not there (behind unsaid).
 """
