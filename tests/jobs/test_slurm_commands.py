@@ -54,14 +54,14 @@ def test_sbatch_says_the_number_and_squeue_lists_it(tutti, tmp_path):
     number = out.split()[-1]
     assert (code, out) == (0, f"Submitted batch job {number}\n")
     until(lambda: tutti("squeue", "-h", "-j", number, "-o", "%t")[1] == "R\n", "its start")
-    _, out, _ = tutti("squeue")
+    _, out, _ = tutti("squeue", "-j", number)
     heading, row = out.splitlines()
     assert heading.split() == ["JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)"]
     assert row.split()[:3] == [number, "default", "night"]
     assert tutti("squeue", "-h", "-n", "night", "-o", "%i|%j|%T|%l|%D")[1] == f"{number}|night|RUNNING|5:00|1\n"
     assert tutti("scancel", number)[0] == 0
     until(lambda: not tutti("squeue", "-h")[1], "its end")
-    assert tutti("squeue", "-h", "-t", "CA", "-j", number, "-o", "%T")[1] == "CANCELLED\n"
+    until(lambda: tutti("squeue", "-h", "-t", "CA", "-j", number, "-o", "%T")[1] == "CANCELLED\n", "its last state")
 
 
 def test_options_win_over_directives(tmp_path, monkeypatch):

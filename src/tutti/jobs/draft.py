@@ -110,6 +110,13 @@ class Draft:
         for word in found.strays:
             self.ignore(word.text, "it is no option, and nothing is known here by that word")
 
+    def without_effect(self, found: Given, known: Mapping[str, str], heeded: str) -> None:
+        """Options that change nothing here are named, each with the reason."""
+        for name, flag in found.flags.items():
+            if name in known or name not in heeded.split():
+                text = f"{flag.spelling} {flag.text}".strip()
+                self.ignore(text, known.get(name, "it changes nothing here"))
+
     def number(self, flag: Flag | None, least: int = 1, field: str = "") -> int | None:
         """The whole number of an option; unknown ones are asked for (unless said elsewhere), bad ones are problems."""
         if flag is None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from tutti.engine.model import Coupling, Gang, Resizing, Role
 
 from .amounts import workers
@@ -143,8 +141,3 @@ def _legal(draft: Draft, gang: Gang) -> None:
         counts = " and ".join(map(str, draft.world.nearest(world)))
         hint = f"nearest legal worlds are {counts}" if counts else "no world is legal"
         draft.problems.append(Problem(f"{broken} ({draft.world.why})", hint=hint, file=draft.file, line=draft.line))
-
-
-def replaced(understood: Understood, **changes: Any) -> Understood:
-    """A copy with other values."""
-    return msgspec.structs.replace(understood, **changes)

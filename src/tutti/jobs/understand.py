@@ -17,7 +17,6 @@ from .understood import Understood
 
 UNKNOWN = re.compile(r"\$\w|\$\{|\$\(|`")
 KUBERNETES = re.compile(r"^\s*(?:- |\{\s*)?[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
-OURS = {"command", "workers", "gpus", "roles", "array"}
 
 
 def understand(

@@ -28,6 +28,10 @@ TABLE = spec(
     u="unbuffered",
     l="label-io",
 )
+HEEDED = (
+    "nodes nslots ntasks cores-per-slot cores-per-task gpus-per-slot gpus-per-task gpus-per-node time-limit "
+    "queue job-name name urgency dependency signal cwd"
+)
 NOT_HERE = {
     "bank": "nobody is charged by bank here; queues are",
     "output": "logs are kept; see `tutti logs`",
@@ -63,9 +67,7 @@ def read(words: Sequence[Word], draft: Draft) -> None:
             draft.ignore(f"{flag.spelling} {flag.text}", "only afterok, afterany and afternotok are known here")
     if after:
         draft.say("after", after, draft.place("--dependency"))
-    for name, flag in flags.items():
-        if name in NOT_HERE:
-            draft.ignore(f"{flag.spelling} {flag.text}".strip(), NOT_HERE[name])
+    draft.without_effect(found, NOT_HERE, HEEDED)
 
 
 def _members(flags: dict[str, Flag], draft: Draft) -> None:

@@ -29,6 +29,7 @@ GPU_KIND = re.compile(r"(?:^|:)gmodel=([\w.-]+)")
 NAME = re.compile(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
 CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^)]*\)")
 DEPENDENCY = {"done": "ok", "post_done": "ok", "ended": "any", "exit": "failed"}
+HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes"
 NOT_HERE = {
     "P": "nobody is charged by project here; queues are",
     "G": "nobody is charged by group here; queues are",
@@ -66,9 +67,7 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _conditions(flags.get("w"), draft)
     if flag := flags.get("W"):
         _time(flag, draft)
-    for name, flag in flags.items():
-        if name in NOT_HERE:
-            draft.ignore(f"{flag.spelling} {flag.text}".strip(), NOT_HERE[name])
+    draft.without_effect(found, NOT_HERE, HEEDED)
 
 
 def _members(flags: dict[str, Flag], needs: str, draft: Draft) -> None:

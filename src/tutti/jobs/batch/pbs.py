@@ -21,6 +21,7 @@ TABLE = spec(
     S="S", c="c", k="k", u="u", C="C", P="P", d="d", D="D", w="w", V="V", h="h", I="I", X="X", z="z", f="f",
 )  # fmt: skip
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
+HEEDED = "N q l J t W p r h v d"
 NOT_HERE = {
     "A": "nobody is charged by account here; queues are",
     "P": "nobody is charged by project here; queues are",
@@ -37,19 +38,6 @@ NOT_HERE = {
     "V": "the environment of the submission is kept whole",
     "I": "use `tutti shell`",
 }
-IGNORED_RESOURCES = {
-    "place",
-    "software",
-    "cput",
-    "pmem",
-    "vmem",
-    "pvmem",
-    "file",
-    "nice",
-    "scratch_local",
-    "arch",
-    "host",
-}
 
 
 def read(words: Sequence[Word], draft: Draft) -> None:
@@ -63,9 +51,7 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _members(resources, draft)
     _rest(resources, draft)
     _simple(found.flags, draft)
-    for name, flag in found.flags.items():
-        if name in NOT_HERE:
-            draft.ignore(f"{flag.spelling} {flag.text}".strip(), NOT_HERE[name])
+    draft.without_effect(found, NOT_HERE, HEEDED)
 
 
 def _resources(flag: Flag) -> dict[str, tuple[str, Flag]]:

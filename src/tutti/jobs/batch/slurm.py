@@ -19,12 +19,14 @@ TABLE = spec(
     "gpus-per-task gpus-per-socket gres gres-flags tres-per-task mem mem-per-cpu mem-per-gpu time time-min job-name "
     "partition account qos array dependency signal begin deadline chdir output error input export export-file "
     "constraint "
-    "cluster-constraint nodelist nodefile exclude mail-type mail-user licenses reservation comment wckey switches nice "
+    "cluster-constraint nodelist nodefile exclude mail-type mail-user licenses reservation comment wckey switches "
     "priority hint distribution sockets-per-node cores-per-socket threads-per-core core-spec tmp open-mode profile "
-    "kill-on-invalid-dep clusters get-user-env wrap uid gid acctg-freq bb bbf container cpu-freq extra prefer power "
-    "propagate segment stepmgr mem-bind cpu-bind gpu-bind gpu-freq mpi network label-prefix jobid resv-ports relative "
-    "multi-prog bcast epilog prolog task-epilog task-prolog slurmd-debug wait-time thread-spec mcs-label delay-boot",
-    "hold requeue no-requeue exclusive contiguous overcommit oversubscribe parsable quiet verbose wait test-only "
+    "kill-on-invalid-dep clusters wrap uid gid acctg-freq bb bbf container cpu-freq extra prefer power "
+    "segment stepmgr mem-bind cpu-bind gpu-bind gpu-freq mpi network label-prefix jobid relative "
+    "multi-prog epilog prolog task-epilog task-prolog slurmd-debug wait-time thread-spec mcs-label delay-boot",
+    "nice get-user-env propagate resv-ports bcast hold requeue no-requeue exclusive contiguous overcommit "
+    "oversubscribe "
+    "parsable quiet verbose wait test-only "
     "no-kill spread-job use-min-nodes ignore-pbs reboot label unbuffered exact overlap kill-on-bad-exit pty "
     "disable-status preserve-env no-allocate",
     N="nodes",
@@ -62,13 +64,17 @@ TABLE = spec(
     S="core-spec",
     B="extra-node-info",
 )
-OPTIONAL_VALUE = ("exclusive", "wait", "get-user-env", "nice", "requeue", "label", "kill-on-bad-exit", "no-kill")
+HEEDED = (
+    "nodes ntasks ntasks-per-node cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu time "
+    "job-name partition array dependency signal chdir constraint hold requeue no-requeue priority nice spread-job "
+    "deadline "
+    "wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
+)
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 GRES = re.compile(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?(?:[:=]([0-9]{1,6}))?(?:\(.*\))?")
 TYPED = re.compile(r"(?:([A-Za-z][\w.-]*):)?([0-9]{1,6})")
 SIGNAL = re.compile(r"(?:[RB]+:)?(?:SIG)?([A-Za-z0-9]+)(?:@([0-9]{1,6}))?")
 UNLIMITED = {"UNLIMITED", "INFINITE", "0"}
-SAME_HERE = "needs nothing here"
 NOT_HERE = {
     "account": "nobody is charged by account here; queues are",
     "qos": "queues and priorities say it here",
@@ -126,9 +132,7 @@ def fields(found: Given, draft: Draft) -> None:
     _parsed("array", flags.get("array"), lambda text: str(array(text, bare_is_count=False)), draft)
     _parsed("signal", flags.get("signal"), _signal, draft)
     _dependencies(flags.get("dependency"), draft)
-    for name, flag in flags.items():
-        if name in NOT_HERE:
-            draft.ignore(f"{flag.spelling}{' ' if flag.text else ''}{flag.text}", NOT_HERE[name])
+    draft.without_effect(found, NOT_HERE, HEEDED)
 
 
 def _simple(flags: dict[str, Flag], draft: Draft) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tutti.jobs.flags import Spec, spec
+from tutti.jobs.flags import spec
 
 Row = Mapping[str, Any]
 STATES = {
@@ -177,8 +177,3 @@ def of_states(text: str) -> set[str]:
     words = {word: letters for letters, word in STATES.values()} | {letters: letters for letters, _ in STATES.values()}
     every = {letters for letters, _ in STATES.values()}
     return every if text.lower() == "all" else {words[part.strip().upper()] for part in text.split(",") if part.strip()}
-
-
-def takes(table_of: Spec) -> str:
-    """The options that are known, for a message."""
-    return ", ".join(f"--{name}" for name in table_of.takes if len(name) > 1)

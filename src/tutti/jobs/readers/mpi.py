@@ -19,7 +19,6 @@ TABLE = spec(
     "mca genv gmca pmca prtemca",
     machinefile="machinefile",
 )
-ALIAS = {"-c": "np", "-n": "np", "-np": "np", "--np": "np", "--n": "np"}
 COUNT = ("np", "n", "c")
 PER_NODE = ("N", "npernode", "ppn", "perhost")
 HOSTS = ("H", "host", "hosts")
