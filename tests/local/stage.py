@@ -106,6 +106,8 @@ class Box:
     def close(self) -> None:
         """End every process that came from this box, by its number, and remove the folder."""
         self.client.close()
+        if any(process.poll() not in {None, 0, -9} for process in self.daemons):
+            sys.stderr.write(f"a daemon ended by itself:\n{self.home.log.read_text()[-3000:]}\n")
         for process in self.daemons:
             if process.poll() is None:
                 process.kill()

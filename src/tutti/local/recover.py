@@ -3,6 +3,7 @@ nothing runs twice.
 """
 
 import asyncio
+import traceback
 
 import msgspec
 
@@ -111,7 +112,11 @@ class Recovery:
         for held, run, _ in self._after:
             if held.course.cancelled:
                 run.leaving, run.leaving_why, run.grace_s = "cancel", held.course.cancelled, CANCEL_S
-            await self._resume(held, run)
+            try:
+                await self._resume(held, run)
+            except Exception:  # noqa: BLE001 - one run that cannot be taken up must not keep the others waiting
+                traceback.print_exc()
+                self._backend.spawn(self._backend.remains.look(held, run))
 
     async def _resume(self, held: Held, run: Run) -> None:
         if (record := self._backend.read_exit(run)) is not None:
