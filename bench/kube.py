@@ -109,7 +109,7 @@ async def settled(race: Course) -> None:
     """A first pod is bound: the scheduler is warm."""
     scheduler = NATIVE if "kube-scheduler" in race.rig.processes else "tutti"
     await race.stage.make_one(pod("probe", gpus=0, scheduler=scheduler))
-    await race.until_bound(1, 60)
+    await race.until(lambda: "probe" in race.bound, 60)
 
 
 async def gang_of_512(native: bool) -> tuple[float, float]:
