@@ -14,6 +14,7 @@ from tutti.train.agent.watch import state_of
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+LOOKS = 3
 PATIENT_AFTER_S = 1.0
 """How long the killing goes on without a pause: whoever forks without rest must not get one."""
 _LIBC = ctypes.CDLL(None)
@@ -97,7 +98,8 @@ def end_tree(group: Cgroup | None, members: Collection[int], wait_s: float = 10.
     Everything is stopped before anything is killed, so that a fork bomb cannot outrun the killing.
     """
     begun = time.monotonic()
-    while left := living(group, members):
+    left = living(group, members)
+    while left:
         if group is not None:
             group.kill()
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -109,6 +111,17 @@ def end_tree(group: Cgroup | None, members: Collection[int], wait_s: float = 10.
             return living(group, members)
         if spent > PATIENT_AFTER_S:
             time.sleep(0.002)
+        left = _look_again(group, members)
+    return []
+
+
+def _look_again(group: Cgroup | None, members: Collection[int]) -> list[int]:
+    """Who is left. While processes die their children change hands, and a single look may miss them."""
+    for _ in range(LOOKS):
+        found = living(group, members)
+        if found:
+            return found
+        time.sleep(0.001)
     return []
 
 
