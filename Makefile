@@ -18,9 +18,9 @@ help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
 
 venv: ## make or refresh .venv with everything the tests need
-	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base train
+	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base train frameworks
 
-venv-base: ## the same without the training packages (torch)
+venv-base: ## the same without what jobs bring (torch, JAX, Dask)
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base
 
 define NO_PYTHON

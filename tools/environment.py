@@ -4,7 +4,7 @@ A layer is a virtual environment built once per machine, outside any clone, and 
 The clone's own `.venv` is thin: it points at the layers and at `src`. So the first clone pays for the downloads and
 every later one takes seconds. Runs on the bare interpreter: standard library only.
 
-    python tools/environment.py base train
+    python tools/environment.py base train frameworks
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ORDER = ("base", "train")
-COSTS = {"base": "about 200 MB, under a minute", "train": "torch, about 5 GB, several minutes"}
+ORDER = ("base", "train", "frameworks")
+COSTS = {
+    "base": "about 200 MB, under a minute",
+    "train": "torch, about 5 GB, several minutes",
+    "frameworks": "JAX and Dask, about 600 MB, under a minute",
+}
+#: Not on the clone's path: an environment of its own over the base layer, for jobs that bring other packages than ours.
+BESIDE = "frameworks"
+SECTION = re.compile(rf"^# ({'|'.join(ORDER[1:])}):", re.MULTILINE)
 SITE = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
@@ -55,8 +63,10 @@ def prepare(root: Path, cache: Path, wanted: list[str]) -> None:
             return
         below: list[Path] = []
         for name in names:
-            build_layer(name, folders[name], below, requirements(project, name), root / "constraints.txt")
-            below.append(folders[name])
+            under = below[:1] if name == BESIDE else below
+            build_layer(name, folders[name], under, requirements(project, name), root / "constraints.txt")
+            if name != BESIDE:
+                below.append(folders[name])
         link_clone(root, below)
         write_atomically(root / ".venv" / "layers.json", json.dumps(stamp, indent=1))
 
@@ -82,8 +92,8 @@ def layer_folders(project: dict[str, Any], constraints: str, cache: Path) -> dic
 
 def section(constraints: str, layer: str) -> str:
     """The pins of one layer: from its heading to the next layer's. A new checker must not cost a new torch."""
-    base, heading, train = constraints.partition("# train:")
-    return train if layer == "train" and heading else base
+    first, *rest = SECTION.split(constraints)
+    return first if layer == ORDER[0] else "".join(rest[at + 1] for at in range(0, len(rest), 2) if rest[at] == layer)
 
 
 def pins(constraints: str) -> list[str]:

@@ -37,13 +37,13 @@ def folders(project, constraints="numpy==1", cache=Path("cache")):
     return {name: folder.name for name, folder in environment.layer_folders(project, constraints, cache).items()}
 
 
-PINS = "numpy==1\n# train: torch\ntorch==2\n"
+PINS = "numpy==1\n# train: torch\ntorch==2\n# frameworks: jax\njax==3\n"
 
 
 def test_a_changed_pin_makes_a_new_layer_of_its_own_and_a_comment_does_not(project):
     before = folders(project, PINS)
     assert folders(project, PINS.replace("numpy==1", "numpy==1  # fine\n")) == before
-    for changed, layer in (("numpy==1", "base"), ("torch==2", "train")):
+    for changed, layer in (("numpy==1", "base"), ("torch==2", "train"), ("jax==3", "frameworks")):
         after = folders(project, PINS.replace(changed, f"{changed}.9"))
         assert {name for name in after if after[name] != before[name]} == {layer}
 
@@ -107,3 +107,20 @@ def test_every_requirement_is_pinned(project):
     for layer in environment.ORDER:
         names = {name.partition(">")[0].lower() for name in environment.requirements(project, layer)}
         assert names <= pinned
+
+
+def test_frameworks_stand_beside_the_clones_environment_on_the_base_alone(tmp_path, monkeypatch):
+    """What a job brings must not change what we ourselves run with."""
+    built: dict[str, list[Path]] = {}
+    linked: list[list[Path]] = []
+    monkeypatch.setattr(environment, "build_layer", lambda name, folder, below, *_: built.update({name: [*below]}))
+    monkeypatch.setattr(environment, "link_clone", lambda root, layers: linked.append(layers))
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / ".venv").mkdir()
+    environment.prepare(tmp_path, tmp_path / "cache", list(environment.ORDER))
+    base, train = linked[0]
+    assert built == {"base": [], "train": [base], "frameworks": [base]}
+    stamp = environment.read_stamp(tmp_path)["layers"]
+    assert (stamp["base"], stamp["train"]) == (str(base), str(train))
+    assert Path(stamp["frameworks"]).name.startswith("deps-frameworks-")
