@@ -1,8 +1,10 @@
-"""An array whose tasks end early is refilled until every task has had its turn."""
+"""Loose members are refilled: tasks until every one has had its turn, lost ones while the others go on."""
+
+import pytest
 
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
-from tutti.engine.model import Coupling, Gang, Node, Queue, Role, Seats, Shape
+from tutti.engine.model import Coupling, Gang, Node, NodeState, Queue, Role, Seats, Shape, State
 from tutti.engine.plan import Grow
 from tutti.engine.policy import Policy
 from tutti.engine.world import World
@@ -22,3 +24,32 @@ def test_tasks_that_are_done_are_not_counted_twice():
         assert isinstance(action, Grow), round_number
         assert action.seats[0].members == running
         world.apply(ev.Resized(3, "array", action.seats))
+
+
+HEAD = Role("head", 1, 1, 1, (Shape({"cpu": 1}),))
+WORKERS = Role("worker", 1, 3, 3, (Shape({"gpu": 1}),), Coupling.LOOSE)
+
+
+@pytest.mark.parametrize("roles", [(HEAD, WORKERS), (WORKERS,)], ids=["beside a head", "alone"])
+@pytest.mark.parametrize("how", ["member", "node"])
+def test_a_lost_loose_member_is_started_again_and_nobody_waits_for_it(roles, how):
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default")))
+    for name in ("n0", "n1"):
+        world.apply(ev.NodeSeen(0, Node(name, {"gpu": 4, "cpu": 8})))
+    world.apply(ev.Submitted(0, Gang("cluster", roles)))
+    seats = tuple(Seats((int(role is WORKERS),), (role.want,)) for role in roles)
+    world.apply(ev.Starting(0, "cluster", seats))
+    world.apply(ev.Running(0, "cluster"))
+    worker = len(roles) - 1
+    if how == "node":
+        world.apply(ev.NodeTurned(1, "n1", NodeState.LOST))
+    else:
+        world.apply(ev.MemberLost(1, "cluster", worker, (1,), (1,)))
+    life = next(iter(world.view().jobs)).life
+    assert life.state is State.RUNNING
+    assert not any(lost.nodes for lost in life.lost)
+    (action,) = decide(world.view(), 2, Policy()).actions
+    assert isinstance(action, Grow)
+    assert action.seats[worker].members == 3
+    assert action.seats[:worker] == seats[:worker]

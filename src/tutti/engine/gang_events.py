@@ -7,7 +7,7 @@ import msgspec
 
 from . import events as ev
 from .books import Books, Touched, on
-from .model import ENDED, NEVER, QUEUED, SEATED, Attempt, Gang, Job, Life, Seats, State
+from .model import ENDED, NEVER, QUEUED, SEATED, Attempt, Coupling, Gang, Job, Life, Seats, State
 from .ranks import lose
 from .seats import without
 
@@ -249,7 +249,13 @@ def drop(
         return books.nothing("no number of members")
     if without(life.seats[role], gone)[1].members != sum(gone.values()):
         return books.nothing("members are reported gone that were not there")
-    after = _lost(life, role, gone, ranks, at, books.version) if lost else _done(job, role, gone, books.version)
+    if not lost:
+        after = _done(job, role, gone, books.version)
+    elif job.gang.roles[role].coupling is Coupling.LOOSE:
+        # Nobody waits for a loose member: the gang runs on and gets another one when there is room.
+        after = moved(life, books.version, seats=replaced(life.seats, role, without(life.seats[role], gone)[0]))
+    else:
+        after = _lost(life, role, gone, ranks, at, books.version)
     books.seat(slot, job, life.seats, -1)
     books.put(slot, Job(job.gang, after))
     books.seat(slot, job, after.seats, 1)
