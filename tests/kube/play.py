@@ -150,5 +150,5 @@ class Play:
         """Until the scheduler has heard of everything and has nothing to write."""
         for _ in range(200):
             await asyncio.sleep(0.03)
-            if scheduler.hands.is_idle and not scheduler.mirror.dirty_gangs:
+            if scheduler.hands.is_idle and not (scheduler.mirror.dirty_gangs or scheduler.mirror.moved_gangs):
                 return

@@ -289,7 +289,7 @@ class Script:
             known = {name for name, ground in mirror.grounds.items() if ground.capacity}
             same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
             same = same and known == {n["metadata"]["name"] for n in nodes}
-            idle = not mirror.dirty_gangs and not mirror.dirty_nodes
+            idle = not (mirror.dirty_gangs or mirror.moved_gangs or mirror.filling or mirror.dirty_nodes)
             calm = calm + 1 if same and idle else 0
             if calm >= STILL:
                 return

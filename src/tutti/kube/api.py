@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -83,16 +83,19 @@ class Api:
             if not following:
                 return found, page.metadata.resource_version
 
-    async def watch(self, path: str, version: str, **query: object) -> AsyncGenerator[bytes, None]:
-        """Changes since a version, one JSON line each; ends when the server ends it, raises ApiError or Broken."""
+    async def watch(self, path: str, version: str, **query: object) -> AsyncGenerator[Sequence[bytes], None]:
+        """Changes since a version, one JSON line each; ends when the server ends it, raises ApiError or Broken.
+
+        They come as many at a time as there are.
+        """
         ask = {**query, "watch": 1, "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": 590}
         lines = self.http.lines(with_query(path, ask))
         self.requests += 1
-        status = int(await anext(lines))
+        status = int((await anext(lines))[0])
         if status != 200:
-            raise failure(Answer(status, {}, await anext(lines, b"")))
-        async for line in lines:
-            yield line
+            raise failure(Answer(status, b"", b"\n".join(await anext(lines, [b""]))))
+        async for some in lines:
+            yield some
 
     async def write(
         self, method: str, path: str, body: object = None, kind: str = "application/json", **query: object
@@ -166,11 +169,13 @@ def failure(answer: Answer) -> ApiError:
         status = msgspec.json.decode(answer.body, type=Status)
     except msgspec.MsgspecError:
         status = Status(message=answer.body[:200].decode(errors="replace"))
-    after = answer.headers.get("retry-after", "0")
+    after = answer.header(b"retry-after")
     return ApiError(answer.status, status.reason, status.message, float(after) if after.isdigit() else 0.0)
 
 
 def with_query(path: str, query: dict[str, object]) -> str:
     """The path with the parameters that are set."""
+    if not query:
+        return path
     asked = urlencode({key: value for key, value in query.items() if value not in ("", None)}, quote_via=quote)
     return f"{path}{'&' if '?' in path else '?'}{asked}" if asked else path

@@ -86,6 +86,10 @@ class Seen:
         """Whether it waits for a node."""
         return not (self.node or self.gated or self.deleting or self.is_over)
 
+    def bearing(self) -> tuple[object, ...]:
+        """Everything that changes and bears on the gang."""
+        return (self.node, self.phase, self.reason, self.nominated, self.gated, self.deleting)
+
     def order(self) -> tuple[int, str, str]:
         """By rank, then by name; shorter numbers first."""
         return (self.rank if self.rank >= 0 else 1 << 40, f"{len(self.name):04}", self.name)
@@ -126,10 +130,13 @@ class GangSeen:
         "gang",
         "is_entered",
         "is_placed",
+        "joined",
         "key",
         "kin",
+        "landed",
         "leaving",
         "lost",
+        "pending",
         "pods",
         "problems",
         "room_for",
@@ -173,11 +180,22 @@ class GangSeen:
         """When its first bind was sent, while it is partly bound."""
         self.is_placed = False
         """A placement object of this generation is in the API."""
+        self.joined = 0.0
+        """When its latest pod came, by the monotonic clock."""
+        self.pending = 0
+        """Binds that are still to be answered."""
+        self.landed = 0
+        """Binds that were answered well since it got its seats."""
 
     @property
     def live(self) -> Iterable[Seen]:
         """Pods that are or could be running."""
         return (pod for pod in self.pods.values() if not pod.is_over)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are fewer pods than must start, seen without looking closely."""
+        return self.declared is not None and len(self.pods) < self.declared.min
 
     @property
     def is_seated(self) -> bool:
@@ -283,7 +301,7 @@ class GangSeen:
         self.desired, self.seats = [], {}
         self.asked, self.up, self.leaving, self.is_placed, self.lost = False, False, "", False, 0
         self.failed_start, self.room_for = "", ""
-        self.since = 0
+        self.since = self.landed = 0
 
     def sit(self, seats: tuple[Seats, ...], names: "list[str]") -> None:
         """It should have these seats from now on."""

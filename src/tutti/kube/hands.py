@@ -90,6 +90,7 @@ class Hands:
         self._work.release()
 
     def _bind_all(self, gang: GangSeen, fills: list[Fill]) -> None:
+        gang.pending += len(fills)
         for fill in fills:
             self._to_bind.append(Bind(gang, fill))
             self._work.release()
@@ -163,6 +164,14 @@ class Hands:
 
     async def _bind(self, gang: GangSeen, fill: Fill) -> None:
         """Bind one pod. What is decided about its gang meanwhile waits until no bind of it is on the way."""
+        try:
+            await self._bind_if_meant(gang, fill)
+        finally:
+            gang.pending -= 1
+            if not gang.pending:
+                self._all_landed(gang)
+
+    async def _bind_if_meant(self, gang: GangSeen, fill: Fill) -> None:
         pod, node = fill
         seat = gang.seats.get(pod.uid)
         if seat is None or seat.node != node or seat.leaving or pod.node:
@@ -178,6 +187,14 @@ class Hands:
             seat.flying = False
         self._landed(gang, fill, seat, why)
 
+    def _all_landed(self, gang: GangSeen) -> None:
+        """The last bind on the way was answered."""
+        if gang.is_seated and gang.is_whole and gang.landed:
+            self.metrics.add("tutti_kube_starts_total")
+            if gang.since:
+                self.metrics.observe("tutti_kube_start_skew_seconds", (time.monotonic_ns() - gang.since) / 1e9)
+        self.moved(gang)
+
     def _landed(self, gang: GangSeen, fill: Fill, seat: Seat, why: str) -> None:
         if seat.leaving and fill.pod.uid in gang.seats:
             seat.leaving = False
@@ -190,11 +207,10 @@ class Hands:
     async def _bind_pod(self, gang: GangSeen, fill: Fill) -> str:
         """Why the pod cannot be bound; nothing when it was, or when that is nobody's fault."""
         pod, node = fill
+        path, body = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding(pod, node)
         for attempt in range(TRIES):
             try:
-                await self.api.write(
-                    "POST", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding(pod, node)
-                )
+                await self.api.write("POST", path, body)
             except ApiError as no:
                 if no.status in BUSY:
                     await asyncio.sleep(pause(attempt, no.retry_after))
@@ -213,15 +229,10 @@ class Hands:
         seat = gang.seats.get(fill.pod.uid)
         if seat is None:
             return
-        before = gang.bound
         seat.bound = True
-        if before < gang.least <= before + 1 and gang.least > 1 and gang.since:
+        gang.landed += 1
+        if gang.landed == gang.least > 1 and gang.since:
             self.metrics.observe("tutti_kube_exposure_seconds", (time.monotonic_ns() - gang.since) / 1e9)
-        if gang.is_whole:
-            self.metrics.add("tutti_kube_starts_total")
-            if gang.since:
-                self.metrics.observe("tutti_kube_start_skew_seconds", (time.monotonic_ns() - gang.since) / 1e9)
-            self.moved(gang)
 
     async def _refused(self, gang: GangSeen, fill: Fill, no: ApiError) -> str:
         """A conflict may be our own earlier bind; a pod that is gone may be made again; else it cannot be helped."""
@@ -286,11 +297,8 @@ class Hands:
         loop.call_later(min(0.5 * 2 ** min(attempt, 5), 10.0), again)
 
 
-def binding(pod: Seen, node: str) -> dict[str, object]:
-    """The body of a bind, with the uid the pod must have."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
+def binding(pod: Seen, node: str) -> bytes:
+    """The body of a bind, with the uid the pod must have. No name in Kubernetes needs to be escaped."""
+    meta = f'{{"name":"{pod.name}","namespace":"{pod.namespace}","uid":"{pod.uid}"}}'
+    target = f'{{"apiVersion":"v1","kind":"Node","name":"{node}"}}'
+    return f'{{"apiVersion":"v1","kind":"Binding","metadata":{meta},"target":{target}}}'.encode()

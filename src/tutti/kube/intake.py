@@ -1,5 +1,6 @@
 """What the watches say of nodes, pods, groups and volumes, entered as it comes; what changed is remembered."""
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain
@@ -39,6 +40,8 @@ class Intake:
         self.queues: dict[str, Queue] = {"default": Queue("default")}
         self.claims: dict[str, tuple[objects.NodeTerm, ...] | None] = {}
         self.dirty_gangs: dict[str, None] = {}
+        self.moved_gangs: dict[str, None] = {}
+        """Gangs whose members are the same as before, and only moved."""
         self.dirty_nodes: dict[str, None] = {}
         self._things: dict[str, list[str]] = {}
         self._wants: dict[bytes, Wants] = {}
@@ -55,6 +58,10 @@ class Intake:
         self._resurvey = True
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}
+        self.arrived = 0.0
+        """When the latest pod of ours came, by the monotonic clock."""
+        self.filling: dict[str, None] = {}
+        """Gangs whose members are just coming; they are looked at when all are there, or when no more come."""
 
     # -- nodes
 
@@ -89,21 +96,48 @@ class Intake:
     def put_pod(self, pod: objects.Pod) -> None:
         """A pod was made or changed."""
         seen = self.pods.get(pod.metadata.uid)
+        before = seen.bearing() if seen is not None else None
         if seen is None:
             seen = self._meet(pod)
-        self._uncharge(seen)
         status, spec = pod.status, pod.spec
-        seen.node, seen.phase, seen.reason = spec.node_name, status.phase, status.reason
-        seen.nominated = "" if seen.ours else status.nominated_node_name
-        seen.gated, seen.deleting = is_gated(pod), pod.metadata.deletion_timestamp is not None
-        if (pod.metadata.labels or {}) != seen.labels:
-            seen.labels = pod.metadata.labels or {}
-            seen.marks = self.marks.of(seen.namespace, seen.labels)
+        labels = pod.metadata.labels or {}
         if not seen.told and seen.ours:
             seen.told = next((c.message for c in status.conditions or [] if c.type == "PodScheduled"), "")
+        now = (
+            spec.node_name,
+            status.phase,
+            status.reason,
+            "" if seen.ours else status.nominated_node_name,
+            is_gated(pod),
+            pod.metadata.deletion_timestamp is not None,
+        )
+        if before == now and labels == seen.labels:
+            return
+        if before is not None and labels != seen.labels:
+            before = None
+        self._uncharge(seen)
+        seen.node, seen.phase, seen.reason, seen.nominated, seen.gated, seen.deleting = now
+        if labels != seen.labels:
+            seen.labels = labels
+            seen.marks = self.marks.of(seen.namespace, seen.labels)
         self._charge(seen)
         if seen.gang:
+            self._note(seen, before)
+
+    def _note(self, seen: Seen, before: tuple[object, ...] | None) -> None:
+        """Its gang is to be looked at: closely where it has other members now, for its seats where one has moved.
+
+        Of many binds that are on the way nothing is noted; their gang is looked at when the last one has arrived.
+        """
+        gang = self.gangs.get(seen.gang)
+        seat = gang.seats.get(seen.uid) if gang is not None else None
+        same = before is not None and before[2:] == seen.bearing()[2:] and not seen.is_over
+        if gang is None or seat is None or seat.node != seen.node or not same:
             self.dirty_gangs[seen.gang] = None
+            return
+        seat.bound = True
+        if not gang.pending or (before is not None and before[1] != seen.phase):
+            self.moved_gangs[seen.gang] = None
 
     def drop_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -145,6 +179,7 @@ class Intake:
         seen.gang = key
         gang = self._gang(key)
         gang.pods[seen.uid] = seen
+        gang.joined = self.arrived = time.monotonic()
         gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:

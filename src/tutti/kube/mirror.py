@@ -4,6 +4,7 @@ Objects come in one by one from the watches; nothing is told before `take`, whic
 every node and gang that changed. So a gang of five hundred pods is translated once, not five hundred times.
 """
 
+import time
 from collections.abc import Mapping
 
 import msgspec
@@ -16,6 +17,9 @@ from tutti.jobs.kube.gang import Ground as Known
 
 from .gangs import GangSeen, Seat, Seen, Where
 from .intake import Intake, moment
+
+FILLING = 0.1
+"""Seconds after the latest pod of a gang that is not complete in which the next one is awaited."""
 
 
 class Mirror(Intake):
@@ -31,15 +35,39 @@ class Mirror(Intake):
     def take(self, world: World, now: int) -> list[ev.Event]:
         """Everything the engine has not heard of yet."""
         events = self._of_ground(now)
-        numbers = dict(world.node_index)
-        for event in events:
-            if isinstance(event, ev.NodeSeen) and event.node.name not in numbers:
-                numbers[event.node.name] = len(world.nodes) + sum(1 for name in numbers if name not in world.node_index)
+        fresh = [e.node.name for e in events if isinstance(e, ev.NodeSeen) and e.node.name not in world.node_index]
+        numbers: Mapping[str, int] = world.node_index
+        if fresh:
+            numbers = dict(numbers) | {name: len(world.nodes) + at for at, name in enumerate(dict.fromkeys(fresh))}
         dirty, self.dirty_gangs = self.dirty_gangs, {}
-        self._changed_gangs |= dirty
-        for key in dirty:
+        moved, self.moved_gangs = self.moved_gangs, {}
+        self._changed_gangs |= dirty | moved
+        for key in self._filled(dirty):
             events += self._of_gang(key, numbers, now)
+        for key in moved:
+            if key not in dirty:
+                events += self._of_moved(key, numbers, now)
         return events
+
+    def _of_moved(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        """Its members are the same as before; only where they are has changed."""
+        gang = self.gangs.get(key)
+        if gang is None or not gang.is_entered or not gang.is_seated or gang.leaving:
+            return self._of_gang(key, numbers, now)
+        return self._of_seats(gang, numbers, now)
+
+    def _filled(self, dirty: Mapping[str, None]) -> list[str]:
+        """Those that are to be looked at now; members of the others are still coming."""
+        since = time.monotonic() - FILLING
+        found = []
+        for key in {**self.filling, **dirty}:
+            gang = self.gangs.get(key)
+            if gang is not None and gang.is_entered and gang.joined > since and gang.is_short and not gang.is_seated:
+                self.filling[key] = None
+            else:
+                self.filling.pop(key, None)
+                found.append(key)
+        return found
 
     def _of_ground(self, now: int) -> list[ev.Event]:
         events: list[ev.Event] = []

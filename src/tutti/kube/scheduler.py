@@ -39,14 +39,14 @@ from .hands import Hands
 from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
-from .mirror import Mirror, drift
+from .mirror import FILLING, Mirror, drift
 from .status import GROUPS
 from .tell import Teller
 from .verify import objection
 from .watch import Listener
 
 CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False)
-SETTLE = 0.002
+SETTLE = 0.005
 """Seconds to wait for more news after the first, so that they are looked at together."""
 LONGEST_SETTLE = 0.1
 TICK = 1.0
@@ -191,11 +191,13 @@ class Scheduler:
         """Wait until something happened or the driver wants to look again."""
         wake = self.driver.wake_at
         delay = max((wake - moment()) / 1e6, 0.0) if wake < NEVER else None
+        if self.mirror.filling:
+            delay = FILLING if delay is None else min(delay, FILLING)
         try:
             async with asyncio.timeout(delay):
                 await self._changed.wait()
             # The longer a look takes, the more news are gathered for the next one.
-            await asyncio.sleep(min(max(SETTLE, self._took), LONGEST_SETTLE))
+            await asyncio.sleep(min(max(SETTLE, 2 * self._took), LONGEST_SETTLE))
         except TimeoutError:
             pass
         self._changed.clear()
@@ -298,7 +300,7 @@ class Scheduler:
     # -- what comes back
 
     def _moved(self, gang: GangSeen) -> None:
-        self.mirror.dirty_gangs[gang.key] = None
+        self.mirror.moved_gangs[gang.key] = None
         self._changed.set()
         self.teller.look()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .hands import Hands
 
 QUIET = 0.02
+COMING = 0.03
 PATIENCE = 3.0
 WRITERS = 16
 FILLING = 0.25
@@ -75,12 +76,15 @@ class Teller:
                 await asyncio.sleep(PATIENCE)
 
     async def _calm(self) -> None:
-        """Wait until the binds are out, but not for ever."""
-        waited = 0.0
+        """Wait until the binds are out and no more pods come, but not for ever."""
+        end = time.monotonic() + PATIENCE
         await asyncio.sleep(QUIET)
-        while self.hands is not None and not self.hands.is_idle and waited < PATIENCE:
+        while self._is_busy() and time.monotonic() < end:
             await asyncio.sleep(QUIET)
-            waited += QUIET
+
+    def _is_busy(self) -> bool:
+        coming = time.monotonic() - self.mirror.arrived < COMING
+        return coming or (self.hands is not None and not self.hands.is_idle)
 
     async def _tell_all(self) -> None:
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
@@ -104,7 +108,8 @@ class Teller:
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
         """The writes that one gang needs; None where everything was told."""
         self._warn(gang)
-        if reason is not None and reason.token is Token.WAITING_FOR_MEMBERS and self._is_filling(gang):
+        lacking = reason.token is Token.WAITING_FOR_MEMBERS if reason is not None else not gang.is_entered
+        if lacking and self._is_filling(gang):
             return None
         news = self._news(gang, reason)
         if news is None or gang.told.get("news") == (news.state, news.token, news.message):

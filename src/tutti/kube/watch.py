@@ -60,8 +60,10 @@ class Listener(Generic[T]):
         self.lists = 0
         self.reopened = 0
         self.unreadable = 0
+        Event = msgspec.defstruct("Event", [("type", str), ("object", item)])  # noqa: N806
+        self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
         self._line = msgspec.json.Decoder(Line)
-        self._object = msgspec.json.Decoder(item)
+        self._is_many = item.__name__ == "Pod"
 
     async def list(self) -> None:
         """Read everything and tell the differences to what was known."""
@@ -102,35 +104,39 @@ class Listener(Generic[T]):
     async def _stream(self) -> None:
         stream = self.api.watch(self.path, self.version, **self.query)
         async with contextlib.aclosing(stream):
-            async for line in stream:
-                if line:
-                    self._take(line)
+            async for lines in stream:
+                for line in lines:
+                    if line:
+                        self._take(line)
 
     def _take(self, line: bytes) -> None:
-        event = self._line.decode(line)
-        if event.type == "ERROR":
-            status: dict[str, Any] = msgspec.json.decode(event.object)
-            raise ApiError(int(status.get("code") or 0), str(status.get("reason")), str(status.get("message")))
-        if event.type == "BOOKMARK":
-            self.version = msgspec.json.decode(event.object, type=Bookmark).metadata.resource_version
-            return
         try:
-            item = self._object.decode(event.object)
+            event = self._event.decode(line)
         except msgspec.ValidationError:
-            # An object nobody could have meant must not keep us from seeing the others.
-            self.unreadable += 1
-            self.version = msgspec.json.decode(event.object, type=Bookmark).metadata.resource_version
+            self._skip(line)
             return
-        self.version = item.metadata.resource_version  # type: ignore[attr-defined]
+        if event.type == "ERROR":
+            status: dict[str, Any] = msgspec.json.decode(self._line.decode(line).object)
+            raise ApiError(int(status.get("code") or 0), str(status.get("reason")), str(status.get("message")))
+        self.version = event.object.metadata.resource_version
+        if event.type == "BOOKMARK":
+            return
         if event.type == "DELETED":
-            self._drop(item)
+            self._drop(event.object)
         else:
-            self._put(item)
+            self._put(event.object)
         self.changed()
+
+    def _skip(self, line: bytes) -> None:
+        """An object nobody could have meant must not keep us from seeing the others."""
+        self.unreadable += 1
+        self.version = msgspec.json.decode(self._line.decode(line).object, type=Bookmark).metadata.resource_version
 
     def _put(self, item: T) -> None:
         meta: Any = item.metadata  # type: ignore[attr-defined]
-        self.known[meta.uid] = (meta.resource_version, item if self.item.__name__ != "Pod" else _bare(item))
+        known = self.known.get(meta.uid)
+        slim = item if not self._is_many else known[1] if known is not None else _bare(item)
+        self.known[meta.uid] = (meta.resource_version, slim)
         self.put(item)
 
     def _drop(self, item: T) -> None:
