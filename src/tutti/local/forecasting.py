@@ -13,9 +13,10 @@ from tutti.api import types as t
 from tutti.drive.calibration import ForecastBook, Outcome
 from tutti.drive.estimates import Errors
 from tutti.drive.forecasts import Budget, Forecast, Forecaster
+from tutti.drive.foretold import forecast_json, forecast_text
 from tutti.drive.loop import Driver
 from tutti.engine.explain import explain
-from tutti.engine.model import NEVER, QUEUED, SECOND
+from tutti.engine.model import QUEUED, SECOND
 from tutti.engine.record import record
 from tutti.engine.remedy import remedies
 from tutti.errors import Misused
@@ -137,26 +138,5 @@ async def _answered(command: list[str]) -> dict[str, Any]:
     return answer
 
 
-def forecast_text(told: Forecast | None, now: int) -> str:
-    """A forecast as a sentence: a range with odds, and what it rests on."""
-    if told is None:
-        return ""
-    if not told.is_promise:
-        return f"not within {told.horizon // (3600 * SECOND)} h in most simulated futures; {told.assuming}"
-    odds = round(told.odds_ppm / 100_000)
-    last = clock(told.p90, now) if told.p90 < NEVER else "never"
-    span = f"about {clock(told.p50, now)}" if told.p10 == told.p90 else f"between {clock(told.p10, now)} and {last}"
-    return f"{span} in {min(odds, 9)} of 10 simulated futures, {told.assuming}"
-
-
 def _clock(moment: int, now: int) -> str:
     return "now" if moment <= now else clock(moment, now)
-
-
-def forecast_json(told: Forecast | None) -> dict[str, Any]:
-    """A forecast for machines; moments beyond the horizon are left out."""
-    if told is None:
-        return {}
-    found = {key: getattr(told, key) for key in ("p5", "p10", "p50", "p90", "p95")}
-    known = {f"{key}_us": value for key, value in found.items() if value < NEVER}
-    return {**known, "odds": told.odds_ppm / 1e6, "draws": told.draws, "assuming": told.assuming}
