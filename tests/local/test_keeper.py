@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.local.stage import until
-from tutti.local.keeper import records, tree
+from tutti.local.keeper import cgroup, records, tree
 from tutti.local.keeper.locks import Busy, Locks, is_held
 from tutti.local.keeper.logs import Log
 from tutti.local.links import started
@@ -69,8 +69,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        OPEN.append(self)
         self.line = lines.connect(str(folder / "s"))
+        OPEN.append(self)
         self.heard: list[dict] = []
 
     def hear(self, word: str) -> Any:
@@ -245,6 +245,67 @@ def test_a_run_that_was_made_void_never_begins(stage):
         until(lambda: not run.line.receive(0.1) and not run.line.is_open, "the keeper's end")
     assert not (folder / "exit.json").exists()
     assert records.claimed_by(str(folder)) == records.VOID
+
+
+def test_members_run_when_the_daemon_says_go_and_not_before(stage):
+    run = stage.run("word", "sh", "-c", "echo ran", members=2, on_word=os.getpid())
+    assert run.hear("hello")["phase"] == "starting"
+    run.line.send({"say": "unheard-of"})
+    assert run.hear("unknown")["of"] == "unheard-of"
+    assert [run.log(rank) for rank in range(2)] == ["", ""]
+    run.line.send({"say": "go"})
+    assert run.hear("ended")["code"] == 0
+    assert [run.log(rank) for rank in range(2)] == ["ran\n", "ran\n"]
+
+
+@pytest.mark.parametrize("daemon", ["hangs up", "dies"])
+def test_a_gang_whose_daemon_goes_before_it_said_go_never_runs(stage, daemon):
+    someone = subprocess.Popen(["sleep", "600"])
+    run = stage.run(f"no-word-{daemon[0]}", "sh", "-c", "echo ran", members=2, on_word=someone.pid)
+    run.hear("hello")
+    if daemon == "hangs up":
+        run.line.close()
+    someone.kill()
+    someone.wait(timeout=10)
+    record = run.record()
+    assert (record["why"], record["members"]) == ("refused", {})
+    assert "before it could begin" in record["refused"]
+    assert [run.log(rank) for rank in range(2)] == ["", ""]
+    until(lambda: not tree.marked(run.folder.name), "the end of its members")
+
+
+def test_a_member_that_fails_at_the_gate_is_a_failure_and_no_refusal(stage):
+    run = stage.run("no-folder", "true", cwd="/no/such/folder", on_word=os.getpid())
+    assert run.record()["code"] == 126
+    assert "no/such/folder" in run.log()
+
+
+def test_nothing_is_left_of_a_nursery_and_its_spare(tmp_path):
+    made = Stage(tmp_path)
+    before = until(lambda: len(kin := tree.descendants(made.process.pid)) >= 2 and kin, "a spare with its member")
+    made.close()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in before), "their end")
+    group = cgroup.own_folder()
+    assert not group or not [pid for pid in before if Path(group, f"tutti-{pid}").exists()]
+
+
+def test_the_spare_and_a_fresh_keeper_do_the_same(tmp_path):
+    """Two runs at once: the second finds no spare that is ready."""
+    made = Stage(tmp_path)
+    try:
+        until(lambda: len(tree.descendants(made.process.pid)) >= 2, "a spare with its member")
+        runs = [made.run(f"same-{at}", "sh", "-c", "echo $RANK; ulimit -c", members=2) for at in range(3)]
+        assert [run.hear("ended")["code"] for run in runs] == [0, 0, 0]
+        assert len({(run.log(0), run.log(1)) for run in runs}) == 1
+    finally:
+        made.close()
+
+
+def test_members_have_the_limits_of_their_submitter(stage):
+    limits = {"RLIMIT_NOFILE": [77, 88], "RLIMIT_CORE": [0, 0], "RLIMIT_UNHEARD_OF": [1, 1]}
+    run = stage.run("limits", "sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -c", members=2, limits=limits)
+    run.hear("ended")
+    assert [run.log(rank) for rank in range(2)] == ["77\n88\n0\n"] * 2
 
 
 def test_only_one_claims_a_run(tmp_path):

@@ -34,7 +34,7 @@ from .booking import Booking
 from .ends import Fate, Verdict, died, verdict
 from .fault import point
 from .held import Change, Held, Placed, Run
-from .journal import Journal, Unstored, Write
+from .journal import LAZY_S, TOGETHER_S, Journal, Unstored, Write
 from .keeper.records import Record, read_record
 from .layout import NoRoom, entering, leaving, seats_of
 from .links import KeeperLink, Message, NotForked, Nursery
@@ -153,19 +153,34 @@ class LocalBackend:
             held.course.tasks.waiting = [task for task in held.course.tasks.waiting if task not in taken]
 
     async def _begin(self, held: Held, run: Run) -> None:
-        """Journal the intent, then make the keeper. A start that fails leaves nothing behind."""
+        """Journal the intent while the keeper gets its members ready; they go when the disk has it, and not before.
+
+        A start that fails leaves nothing behind.
+        """
+        intended = self.journal.storing([shelf.intended(held, run)])
         try:
-            await self.journal.commit([shelf.intended(held, run)])
+            await self._prepare(held, run)
+            await intended
             point("spawn: intended")
-            if why := await self.starting.unhealthy(held, run):
-                self._unhealthy(run, why)
-                raise NotForked(why)
-            self.starting.write(held, run)
-            point("spawn: written")
-            await self.nursery.fork(run.folder)
-            await self.attach(held, run)
+            if run.link is not None:
+                run.link.send({"say": "go"})
         except (Unstored, NotForked, OSError) as problem:
-            self.over(held, run, {"why": "refused", "refused": str(getattr(problem, "what", problem))})
+            said = {"why": "refused", "refused": str(getattr(problem, "what", problem))}
+            self.over(held, run, self.read_exit(run) or said)
+        finally:
+            with suppress(Unstored):
+                await intended
+
+    async def _prepare(self, held: Held, run: Run) -> None:
+        """A keeper whose members wait for our word."""
+        if why := await self.starting.unhealthy(held, run):
+            self._unhealthy(run, why)
+            raise NotForked(why)
+        self.starting.write(held, run)
+        point("spawn: written")
+        await self.nursery.fork(run.folder)
+        await self.attach(held, run)
+        point("spawn: attached")
 
     def _unhealthy(self, run: Run, why: str) -> None:
         for one in run.members.values():
@@ -452,7 +467,7 @@ class LocalBackend:
     async def _tidy(self, run: Run) -> None:
         """The folder of a run goes when the journal has its end, and not before."""
         with suppress(Unstored):
-            await self.journal.commit(())
+            await self.journal.commit((), LAZY_S)
             await self.starting.sweep(run)
 
     def _device_time(self, run: Run, at: int) -> int:
@@ -471,6 +486,13 @@ class LocalBackend:
         self.on_end(held, found, at)
         if tell:
             self.tell(ev.Ended(at, held.name, found.state))
+
+    async def settled(self) -> None:
+        """Ends that are on the way to the disk are there when this returns, so that no job is out of sight."""
+        if self.unsettled:
+            self.unsettled = False
+            with suppress(Unstored):
+                await self.journal.commit((), TOGETHER_S)
 
     def _again(self, held: Held, run: Run, found: Verdict, at: int, *writes: Write) -> None:
         """Back in the queue. One that is lost soon after its start waits a while before it tries again."""

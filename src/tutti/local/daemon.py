@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 KEEP_EVERY = 10 * SECOND
 LOOK_EVERY_S = 1.0
+SWITCH_S = 0.0005
+"""How long the thread that writes the journal may have to wait for a turn while the other one decides."""
 TAKEN = 0
 """Exit code when another daemon is there already: not an error."""
 
@@ -294,6 +296,7 @@ def main() -> int:
     parser.add_argument("--system", action="store_true", help="one service for all users of this machine")
     options = parser.parse_args()
     where = home()
+    sys.setswitchinterval(SWITCH_S)
     try:
         where.make(options.system)
         lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

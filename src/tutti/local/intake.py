@@ -130,15 +130,16 @@ class Intake:
             return await self._retry(name, asked, by)
         if verb not in verbs:
             raise NotFound(f"there is no order {verb!r} for a job", hint=", ".join([*verbs, "retry", "update"]))
-        held = self._of(name)
+        held = await self._of(name)
         self._may(held, by)
         said = await verbs[verb](held, asked, by)
         return t.Done(done=not asked.dry_run, said=said, names=[held.name])
 
-    def _of(self, name: str) -> Held:
+    async def _of(self, name: str) -> Held:
         held = self._backend.held.get(name)
         if held is not None:
             return held
+        await self._backend.settled()
         rows = self._journal.rows("SELECT state FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
         if rows:
             raise Refused(f"{name} is over: {rows[0]['state']}", hint=f"tutti retry {name}")
@@ -223,7 +224,7 @@ class Intake:
 
     async def update(self, name: str, asked: t.Change, by: Request) -> t.Done:
         """Another time, priority, queue, size ... of a job that waits or runs."""
-        held = self._of(name)
+        held = await self._of(name)
         self._may(held, by)
         before = msgspec.to_builtins(held.job)
         job = from_data({**before, **asked.set, "name": name}, "the change")

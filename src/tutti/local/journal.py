@@ -10,6 +10,7 @@ import queue
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from .schema import STEPS, VERSION
 
 LAZY_S = 0.05
 """How long writes that nobody waits for may gather."""
+TOGETHER_S = 0.01
+"""How long those who ask about an end may have to wait, so that the next start goes to the disk with it."""
 MOST_AT_ONCE = 512
 RETRY_S = 1.0
 
@@ -36,6 +39,8 @@ class Unit(NamedTuple):
 
     writes: tuple[Write, ...]
     done: Callable[[Exception | None], None] | None = None
+    patience: float = LAZY_S
+    """How long it may wait for others to go to the disk with it."""
 
 
 class Journal:
@@ -51,16 +56,20 @@ class Journal:
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
 
-    async def commit(self, writes: Iterable[Write]) -> None:
+    async def commit(self, writes: Iterable[Write], patience: float = 0.0) -> None:
         """Write, and return when the disk has it. Raises Unstored when it does not take it."""
+        await self.storing(writes, patience)
+
+    def storing(self, writes: Iterable[Write], patience: float = 0.0) -> "asyncio.Future[None]":
+        """Begin to write at once; the future is done when the disk has it, or holds Unstored."""
         loop = asyncio.get_running_loop()
         stored: asyncio.Future[None] = loop.create_future()
 
         def done(problem: Exception | None) -> None:
             loop.call_soon_threadsafe(_settle, stored, problem)
 
-        self._inbox.put(Unit(tuple(writes), done))
-        await stored
+        self._inbox.put(Unit(tuple(writes), done, patience))
+        return stored
 
     def later(self, *writes: Write) -> None:
         """Write soon; whoever needs to be sure uses `commit`, which waits for everything before it too."""
@@ -98,16 +107,16 @@ class Journal:
         if first is None:
             return None
         units = [first]
-        patience = LAZY_S if first.done is None else 0.0
+        until = time.monotonic() + first.patience
         with contextlib.suppress(queue.Empty):
             while len(units) < MOST_AT_ONCE:
-                unit = self._inbox.get(timeout=patience) if patience else self._inbox.get_nowait()
+                left = until - time.monotonic()
+                unit = self._inbox.get(timeout=left) if left > 0 else self._inbox.get_nowait()
                 if unit is None:
                     self._inbox.put(None)
                     break
                 units.append(unit)
-                if unit.done is not None:
-                    patience = 0.0
+                until = min(until, time.monotonic() + unit.patience)
         return units
 
     def _store(self, base: sqlite3.Connection, units: list[Unit]) -> None:

@@ -3,6 +3,7 @@ nothing runs twice.
 """
 
 import asyncio
+import shutil
 import traceback
 
 import msgspec
@@ -35,6 +36,7 @@ class Recovery:
         for held, life in shelf.active(self._backend.journal):
             self._backend.held[held.name] = held
             jobs.append(Job(held.gang, self._life(held, life)))
+        self._clear()
         booking = self._backend.booking
         usage = msgspec.json.decode(shelf.remembered(self._backend.journal, "usage") or "{}", type=dict[str, Usage])
         return Listing(
@@ -45,6 +47,13 @@ class Recovery:
             jobs=tuple(jobs),
             usage=usage,
         )
+
+    def _clear(self) -> None:
+        """Folders of runs that are over, or that never were: nobody had said go to what is in them."""
+        known = {held.run.folder for held in self._backend.held.values() if held.run is not None}
+        for folder in self._backend.starting.home.runs.iterdir():
+            if folder not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _life(self, held: Held, life: Life) -> Life:
         run = self._run(held)

@@ -32,7 +32,7 @@ from .chronicle import Chronicle, job_of
 from .forecasting import Forecasting
 from .held import Held, Origin
 from .intake import Intake
-from .journal import Journal, Unstored
+from .journal import TOGETHER_S, Journal
 from .pieces import log_piece, log_sizes
 from .settings import Settings, read_settings
 from .tallies import Tallies
@@ -192,7 +192,7 @@ class LocalService:
     async def job(self, name: str) -> t.JobPage:
         held = self.backend.held.get(name)
         if held is None:
-            await self._settled()
+            await self.backend.settled()
             return self._past(name)
         self._line_up()
         run = held.run
@@ -239,12 +239,12 @@ class LocalService:
             log_folder=str(self.backend.starting.log_folder(row["id"])),
         )
 
-    async def _settled(self) -> None:
-        """Ends that are on the way to the disk are there when this returns, so that no job is out of sight."""
-        if self.backend.unsettled:
-            self.backend.unsettled = False
-            with contextlib.suppress(Unstored):
-                await self.journal.commit(())
+    async def _entered(self, name: str) -> None:
+        """A job that was accepted a moment ago is in the world before anything is said of it."""
+        for _ in range(500):
+            if name in self.driver.world.slots or name not in self.backend.held:
+                return
+            await asyncio.sleep(0.002)
 
     def _row_of(self, name: str) -> Any:
         found = self.journal.rows("SELECT * FROM jobs WHERE name = ? ORDER BY id DESC LIMIT 1", name)
@@ -288,7 +288,7 @@ class LocalService:
         if held is not None:
             return t.Waited(job=self.row(held), ended=False, log_folder=str(self.backend.starting.log_folder(held.id)))
         # Its end is on the way to the disk; whoever is told of it may rely on it.
-        await self.journal.commit(())
+        await self.journal.commit((), TOGETHER_S)
         page = self._past(name)
         first = self._first_failed(page)
         return t.Waited(job=page.job, ended=True, first=first, log_folder=page.log_folder)
@@ -315,10 +315,11 @@ class LocalService:
 
     async def why(self, name: str, effort: int) -> t.Why:
         if name not in self.backend.held:
-            await self._settled()
+            await self.backend.settled()
             row = self._row_of(name)
             text = f"{name} is {row['state']}{': ' + row['why'] if row['why'] else ''}"
             return t.Why(job=name, state=row["state"], token="", lines=[text], explanation={})
+        await self._entered(name)
         return await self.forecasting.why(name, max(0, min(effort, 2000)))
 
     async def reasons(self) -> t.Reasons:

@@ -100,6 +100,7 @@ class Starting:
             notice_s=notice[1] / SECOND if notice else 0.0,
             hang_s=float(job.env.get("TUTTI_HANG_S", "0") or 0),
             loose=held.is_loose,
+            on_word=os.getpid(),
             memory=sum(self._memory(held, one) for one in run.here()),
             **self._identity(held),
         )

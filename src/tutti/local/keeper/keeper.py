@@ -15,13 +15,14 @@ import time
 import traceback
 from typing import Any
 
-from tutti.local.keeper import cgroup, member, records, tree
+from tutti.local.keeper import member, records, tree
 from tutti.local.keeper.attach import Attached
 from tutti.local.keeper.listeners import Listeners
 from tutti.local.keeper.locks import Busy, Locks
 from tutti.local.keeper.logs import Log
 from tutti.local.keeper.member import Gate, Member
 from tutti.local.keeper.orders import ORDERS
+from tutti.local.keeper.spare import Kit
 from tutti.local.keeper.spec import MemberSpec, Spec
 from tutti.local.keeper.talk import JobTalk
 from tutti.train.agent import lines
@@ -29,6 +30,8 @@ from tutti.train.agent import lines
 PREEMPTED, RELEASED = 75, 76
 SHELL_WORDS = frozenset({"attach", "keys", "size"})
 ROWS_AT_ONCE = 500
+WORD_S = 30.0
+"""How long members that are ready wait for the daemon to say go."""
 LAST_WORDS_S = 5.0
 """How long an idle keeper waits for its daemon to have heard the end."""
 
@@ -36,7 +39,7 @@ LAST_WORDS_S = 5.0
 class Keeper:
     """The state of one run."""
 
-    def __init__(self, folder: str, spec: Spec, listener: socket.socket) -> None:
+    def __init__(self, folder: str, spec: Spec, listener: socket.socket, mine: Kit) -> None:
         self.folder = folder
         self.spec = spec
         self.members: dict[int, Member] = {}
@@ -54,11 +57,17 @@ class Keeper:
         self.noticed = self.told_limit = False
         self.closing = not spec.loose
         self.refusal = ""
+        self._last: list[dict[str, Any]] = []
+        """What there is to say when it is over."""
         self.shells: dict[int, Attached] = {}
         self.selector = selectors.DefaultSelector()
         self.listeners = Listeners(listener, self.selector, self.hear, self.hello, self._hung_up)
         self.talk = JobTalk(spec.channel, spec.uid, self.selector, self.tell) if spec.channel else None
-        self.group = cgroup.make(f"tutti-{spec.nonce}")
+        self.group, self._warm = mine.group, mine.warm
+        self.has_word = not spec.on_word
+        """Whether the daemon has said go."""
+        self._deserted = False
+        self._daemon = -1
         if self.group is not None and spec.memory:
             self.group.limit_memory(spec.memory)
 
@@ -68,14 +77,13 @@ class Keeper:
         """Until nothing is left to keep."""
         self.began = now_us()
         self.enter(self.spec.members)
-        while self.phase != "ended":
+        while not self._is_over():
             try:
                 self._turn(self._patience())
                 self._keep_time()
             except Exception:  # noqa: BLE001 - a mistake of ours must not cost anybody a gang
                 traceback.print_exc()
-            if self._is_over():
-                self._end()
+        self._end()
         self.listeners.flush(LAST_WORDS_S)
 
     def _patience(self) -> float | None:
@@ -99,6 +107,9 @@ class Keeper:
         gate = Gate()
         fresh = [self._start(spec, gate) for spec in specs]
         self._await_gate(gate, fresh)
+        if not self._await_word():
+            self._abandon()
+            return self.refusal
         gate.open()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
@@ -112,7 +123,8 @@ class Keeper:
             self.past.append(before)
         owner = (self.spec.uid, self.spec.gid) if self.spec.uid >= 0 else None
         log = Log(os.path.join(self.spec.logs, f"rank-{spec.rank}.log"), self.spec.log_bytes, owner)
-        one = member.start(self.spec, spec, gate, log, self.group)
+        warm, self._warm = self._warm, None
+        one = member.start(self.spec, spec, gate, log, self.group, warm)
         self.members[spec.rank] = one
         self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
         self.selector.register(log, selectors.EVENT_READ, lambda: self._pump(one))
@@ -129,6 +141,48 @@ class Keeper:
             if ready + sum(1 for one in fresh if not one.watch.is_running()) >= gate.waiting:
                 break
         waiting.close()
+
+    def _await_word(self) -> bool:
+        """Whether the daemon has said go. One that is gone has perhaps not written down that they shall run."""
+        if not self._is_told():
+            self._watch_daemon()
+            limit = time.monotonic() + WORD_S
+            while not self._is_told() and not self._deserted and time.monotonic() < limit:
+                self._turn(limit - time.monotonic())
+            self._forget_daemon()
+        return self._is_told()
+
+    def _is_told(self) -> bool:
+        return self.has_word or bool(self.stopping_since)
+
+    def _watch_daemon(self) -> None:
+        try:
+            self._daemon = os.pidfd_open(self.spec.on_word)
+        except OSError:
+            self._deserted = True
+        else:
+            self.selector.register(self._daemon, selectors.EVENT_READ, self._desert)
+
+    def _desert(self) -> None:
+        self._deserted = True
+
+    def _forget_daemon(self) -> None:
+        if self._daemon >= 0:
+            self.selector.unregister(self._daemon)
+            os.close(self._daemon)
+            self._daemon = -1
+
+    def _abandon(self) -> None:
+        """Nothing has run and nothing will."""
+        self.refusal = "its daemon went away before it could begin"
+        tree.end_tree(self.group, self._pids())
+        for one in self.members.values():
+            one.watch.reap()
+            self.selector.unregister(one.watch)
+            self._close_log(one)
+            one.log.close()
+        self.members.clear()
+        self.closing = True
 
     def _pump(self, one: Member) -> None:
         if not one.log.pump():
@@ -276,6 +330,7 @@ class Keeper:
             shell.resize(message)
 
     def _hung_up(self, line: lines.Lines) -> None:
+        self._deserted = not self.has_word
         shell = self.shells.get(line.fileno())
         if shell is not None:
             shell.hang_up()
@@ -289,7 +344,7 @@ class Keeper:
         """Everything a daemon must know that has just connected, in lines of bounded length."""
         known = members_messages(list(self.members.values()), bool(self.stopping_since))
         # Who they are comes first, so that nobody hears that they run without knowing them.
-        return [*known, self._greeting(), {"say": "synced"}]
+        return [*known, self._greeting(), {"say": "synced"}, *self._last]
 
     def _greeting(self) -> dict[str, Any]:
         return {
@@ -315,12 +370,13 @@ class Keeper:
         record = self.record(left)
         self.phase = "ended"
         self.locks.give_all()
+        # The daemon hears it before the disk has it: what only the machine's own end could lose need not wait.
+        self._last = [{"say": "ended", **{key: value for key, value in record.items() if key != "members"}}]
+        self.tell(self._last[0])
         if self.talk is not None:
             self.talk.close()
         if self.group is not None:
             self.group.remove()
-        # The daemon hears it before the disk has it: what only the machine's own end could lose need not wait.
-        self.tell({"say": "ended", **{key: value for key, value in record.items() if key != "members"}})
         records.write_whole(os.path.join(self.folder, records.EXIT), record)
 
     def _pids(self) -> set[int]:

@@ -1,39 +1,84 @@
 """A process that has everything a keeper needs in memory and forks one in a millisecond.
 
-It answers lines on its standard input: a folder in, a keeper out. It ends with its daemon; keepers do not.
+It answers lines on its standard input: a folder in, a keeper out. One keeper waits ready for the next folder (see
+`spare.py`). The nursery ends with its daemon; keepers do not.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import resource
 import signal
 import socket
 import sys
+import tempfile
 import traceback
+from collections.abc import Callable
 
-from tutti.local.keeper import member, records
+from tutti.local.keeper import member, records, tree
 from tutti.local.keeper.keeper import Keeper
-from tutti.local.keeper.spec import from_record
-from tutti.local.keeper.tree import adopt_orphans
+from tutti.local.keeper.logs import Log
+from tutti.local.keeper.member import Gate
+from tutti.local.keeper.spare import Kit, Spare, kit
+from tutti.local.keeper.spec import MemberSpec, Spec, from_record, to_record
 from tutti.train.agent import lines
 
 
+class Nursery:
+    """Makes keepers, and has one ready."""
+
+    def __init__(self, line: lines.Lines) -> None:
+        self._line = line
+        self._spare: Spare | None = None
+
+    def run(self) -> None:
+        """Fork keepers until the daemon is gone."""
+        self._line.send({"say": "ready", "pid": os.getpid()})
+        while self._line.is_open:
+            if self._spare is None:
+                self._spare = Spare(keep, rehearse, self._fork)
+            for request in self._line.receive(wait_s=None):
+                self._line.send(self._made(str(request["folder"])))
+
+    def _made(self, folder: str) -> lines.Message:
+        try:
+            listener = lines.listen(os.path.join(folder, records.SOCKET))
+        except OSError as problem:
+            return {"say": "failed", "folder": folder, "why": f"{problem.strerror}: {folder}"}
+        with listener:
+            return {"say": "forked", "folder": folder, "pid": self._keeper(folder, listener)}
+
+    def _keeper(self, folder: str, listener: socket.socket) -> int:
+        spare = self._spare
+        if spare is not None and spare.take(folder, listener):
+            self._spare = None
+            return spare.pid
+        if spare is not None and not spare.pid:
+            self._spare = None
+        return self._fork(lambda: keep(folder, listener, kit()))
+
+    def _fork(self, work: Callable[[], int]) -> int:
+        """A child in a session of its own, which never returns into the nursery's code."""
+        pid = os.fork()
+        if pid == 0:
+            self._line.socket.close()
+            if self._spare is not None:
+                self._spare.close()
+            _work_and_exit(work)
+        return pid
+
+
 def main() -> int:
-    """Fork keepers until the daemon is gone."""
+    """Be the nursery of the daemon on standard input."""
     # Nobody waits for keepers here: the kernel collects them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     _more_files()
-    line = lines.Lines(socket.socket(fileno=os.dup(0)))
-    line.send({"say": "ready", "pid": os.getpid()})
-    while line.is_open:
-        for request in line.receive(wait_s=None):
-            answer = _forked(request, line)
-            line.send(answer)
+    Nursery(lines.Lines(socket.socket(fileno=os.dup(0)))).run()
     return 0
 
 
@@ -44,27 +89,15 @@ def _more_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _forked(request: lines.Message, line: lines.Lines) -> lines.Message:
-    folder = str(request["folder"])
-    try:
-        listener = lines.listen(os.path.join(folder, records.SOCKET))
-    except OSError as problem:
-        return {"say": "failed", "folder": folder, "why": f"{problem.strerror}: {folder}"}
-    pid = os.fork()
-    if pid == 0:
-        line.socket.close()
-        _keep_and_exit(folder, listener)
-    listener.close()
-    return {"say": "forked", "folder": folder, "pid": pid}
-
-
-def _keep_and_exit(folder: str, listener: socket.socket) -> None:
+def _work_and_exit(work: Callable[[], int]) -> None:
     code = 1
     try:
         os.setsid()
-        _own_streams(folder)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        code = keep(folder, listener)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        code = work()
     except BaseException:  # noqa: BLE001 - a fork must never return into the nursery's own code
         traceback.print_exc()
     finally:
@@ -73,19 +106,38 @@ def _keep_and_exit(folder: str, listener: socket.socket) -> None:
         os._exit(code)
 
 
-def _own_streams(folder: str) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
+def _own_log(folder: str) -> None:
     log = os.open(os.path.join(folder, "keeper.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(nothing, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.close(nothing)
     os.close(log)
 
 
-def keep(folder: str, listener: socket.socket) -> int:
+def rehearse(mine: Kit) -> None:
+    """Go through a start and an end with nobody in it.
+
+    A fork shares its memory with its parent until it writes to it, page by page; what a run will write to is our own
+    afterwards, before anybody waits for it.
+    """
+    nobody = Spec("", "", ["true"], "/", dict(os.environ), "", [MemberSpec(0)])
+    spec = from_record(json.loads(json.dumps(to_record(nobody))))
+    with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+        keeper = Keeper(folder, spec, listener, Kit(mine.group))
+        records.claim(folder, mine.name)
+        records.read_record(os.path.join(folder, records.CLAIM))
+        Log(os.devnull, 0).close()
+        Gate().open()
+        keeper.locks.take([])
+        tree.living(mine.group)
+        json.dumps(keeper.record([]))
+        keeper.selector.close()
+
+
+def keep(folder: str, listener: socket.socket, mine: Kit) -> int:
     """Be the keeper of the run in a folder, unless somebody has claimed the run before."""
-    if not records.claim(folder, records.own_identity()):
+    _own_log(folder)
+    if not records.claim(folder, mine.name or records.own_identity()):
+        mine.end()
         return 0
     spec_file = os.path.join(folder, records.SPEC)
     found = records.read_record(spec_file)
@@ -94,9 +146,9 @@ def keep(folder: str, listener: socket.socket) -> int:
             os.path.join(folder, records.EXIT),
             {"version": 1, "why": "refused", "refused": f"{spec_file} cannot be read", "code": 1, "members": {}},
         )
+        mine.end()
         return 1
-    adopt_orphans()
-    keeper = Keeper(folder, from_record(found), listener)
+    keeper = Keeper(folder, from_record(found), listener, mine)
     signal.signal(signal.SIGTERM, lambda *_: keeper.stop(keeper.spec.grace_s, "stopped"))
     keeper.run()
     return 0

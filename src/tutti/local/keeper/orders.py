@@ -19,6 +19,11 @@ def _hello(_keeper: Keeper, _message: Message) -> None:
     """Nothing to do: the keeper spoke first. A daemon of a later version names itself here."""
 
 
+def _go(keeper: Keeper, _message: Message) -> None:
+    """The journal has it that this gang shall run."""
+    keeper.has_word = True
+
+
 def _spawn(keeper: Keeper, message: Message) -> None:
     """More members, or new ones for lost ranks. A rank that runs already is left alone."""
     found = records.read_record(message["file"]) or {"members": []}
@@ -80,6 +85,7 @@ def _close(keeper: Keeper, _message: Message) -> None:
 
 ORDERS: dict[str, Callable[[Keeper, Message], None]] = {
     "hello": _hello,
+    "go": _go,
     "spawn": _spawn,
     "lock": _lock,
     "unlock": _unlock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 VERSION = 1
@@ -58,13 +58,18 @@ class Spec:
     ends_on_failure: bool = True
     """One member that fails ends all of them at once."""
     memory: int = 0
+    limits: dict[str, list[int]] = field(default_factory=dict)
+    """Resource limits of the submitter, soft and hard, by the kernel's name."""
+    on_word: int = 0
+    """Members are held at the gate until the daemon of this process id says go: it has written down by then that they
+    shall run. 0: nobody has to say so."""
     uid: int = -1
     gid: int = -1
     groups: list[int] = field(default_factory=list)
 
 
 def to_record(spec: Spec) -> dict[str, Any]:
-    return asdict(spec)
+    return {**vars(spec), "members": [vars(one) for one in spec.members]}
 
 
 def from_record(data: dict[str, Any]) -> Spec:

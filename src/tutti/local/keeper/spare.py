@@ -1,0 +1,95 @@
+"""A keeper without a run: everything that can be done before the run is known has been done.
+
+The nursery keeps one. It hears of its run on a line from the nursery, and ends when that line does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tutti.local.keeper import cgroup
+from tutti.local.keeper.cgroup import Cgroup
+from tutti.local.keeper.member import Warm
+from tutti.local.keeper.records import own_identity
+from tutti.local.keeper.tree import adopt_orphans
+
+READY = b"r"
+MOST_PATH = 4096
+Keep = Callable[[str, socket.socket, "Kit"], int]
+Rehearse = Callable[["Kit"], None]
+
+
+@dataclass
+class Kit:
+    """What a keeper has before it begins."""
+
+    group: Cgroup | None
+    warm: Warm | None = None
+    name: str = ""
+    """Who this process is, where it has looked already."""
+
+    def end(self) -> None:
+        """Nobody needs it."""
+        if self.warm is not None:
+            self.warm.end()
+        if self.group is not None:
+            self.group.remove()
+
+
+def kit() -> Kit:
+    """For a keeper that is needed at once."""
+    adopt_orphans()
+    return Kit(cgroup.make(f"tutti-{os.getpid()}"))
+
+
+class Spare:
+    """The nursery's end of the line to a keeper that waits."""
+
+    def __init__(self, keep: Keep, rehearse: Rehearse, fork: Callable[[Callable[[], int]], int]) -> None:
+        self._line, theirs = socket.socketpair()
+        self.is_ready = False
+
+        def wait() -> int:
+            self._line.close()
+            return _wait(theirs, keep, rehearse)
+
+        self.pid = fork(wait)
+        theirs.close()
+
+    def take(self, folder: str, listener: socket.socket) -> bool:
+        """Give it a run; False where it is not ready, or gone."""
+        try:
+            self.is_ready = self.is_ready or self._line.recv(1, socket.MSG_DONTWAIT) == READY
+            if not self.is_ready:
+                return False
+            socket.send_fds(self._line, [folder.encode()], [listener.fileno()])
+        except BlockingIOError:
+            return False
+        except OSError:
+            self.pid = 0
+            return False
+        self._line.close()
+        return True
+
+    def close(self) -> None:
+        """Let it go."""
+        self._line.close()
+
+
+def _wait(line: socket.socket, keep: Keep, rehearse: Rehearse) -> int:
+    mine = kit()
+    mine.warm = Warm(mine.group)
+    mine.name = own_identity()
+    rehearse(mine)
+    folder, ends = b"", list[int]()
+    with contextlib.suppress(OSError), line:
+        line.send(READY)
+        folder, ends, _, _ = socket.recv_fds(line, MOST_PATH, 1)
+    if not folder or not ends:
+        mine.end()
+        return 0
+    return keep(folder.decode(), socket.socket(fileno=ends[0]), mine)
