@@ -35,9 +35,21 @@ Where it is missing, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, a
 
 SERVED = """## Pages
 
-`/healthz`, `/readyz` and `/metrics` are open. `/v1/gangs`, `/v1/gangs/NAME` (why it waits) and `/v1/nodes` answer with
-JSON to those who show a token of the cluster (`Authorization: Bearer`) and may list `placements.tutti.dev`; the API
-server is asked by TokenReview and SubjectAccessReview."""
+`/healthz`, `/readyz` and `/metrics` are open to anybody who can reach the port (8080). Everything else is the page of
+[one box](../how-to/use-the-page.md) and [its API](http.md), with the cluster in it: gangs at `/v1/jobs`, why one waits
+at `/v1/jobs/NAME/why`, its story, nodes, queues, the timeline, the ledger since this leader began. They answer to those
+who show a token of the cluster (`Authorization: Bearer`, or `#token=` behind the page's address) and may list
+`placements.tutti.dev`; the API server is asked by TokenReview and SubjectAccessReview, and its answer holds for ten
+seconds. Nothing can be changed here: that is done with kubectl.
+
+```
+kubectl -n tutti-system port-forward deploy/tutti 8080 &
+kubectl create token NAME          # of somebody who may list placements.tutti.dev
+```
+
+The commands need no port; they read the cluster as the scheduler does: `tutti queue --kube`, `tutti why --kube NAME`,
+`tutti story --kube NAME`, `tutti nodes --kube`, `tutti what-if --kube --add-nodes 8x8`. `tutti kube queue` and so on
+are the same, and so is `kubectl tutti queue`."""
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -62,7 +62,7 @@ def command(play, *words):
     """What a command of ours prints."""
     file = str(play.rig.kubeconfig())
     done = subprocess.run(
-        [sys.executable, "-m", "tutti", "kube", *words, "--kubeconfig", file],
+        [sys.executable, "-m", "tutti", *words, "--kubeconfig", file],
         capture_output=True,
         text=True,
         check=False,
@@ -78,12 +78,15 @@ def test_people_can_ask(play, tmp_path):
             await play.stage.make(*gang("a", 2))
             await play.until_bound("a-")
         await play.stage.make(*gang("b", 2))
-        said = command(play, "queue")
+        said = command(play, "queue", "--kube")
         assert "default/a" in said
         assert "NoCapacity" in said
-        assert "default/b is waiting: NoCapacity" in command(play, "why", "b")
-        assert "0/8" in command(play, "nodes")
-        command(play, "snapshot", str(tmp_path / "view.json"))
+        assert "default/b is waiting: NoCapacity" in command(play, "kube", "why", "b")
+        assert "NoCapacity" in command(play, "why", "--kube")
+        assert "0 free of 8" in command(play, "nodes", "--kube")
+        assert "2 pods got nodes" in command(play, "kube", "story", "default/a")
+        assert "default/b" in command(play, "what-if", "--kube", "--add-nodes", "2x8")
+        command(play, "kube", "snapshot", str(tmp_path / "view.json"))
         assert b"default/b" in (tmp_path / "view.json").read_bytes()
 
     play(scene)

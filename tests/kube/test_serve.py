@@ -1,14 +1,19 @@
 """The scheduler's own pages, and who may read them; the lease and its fence."""
 
-import json
-
+import msgspec
 import pytest
 
 from tools.control_plane.stage import gang, node
+from tutti.api.http import Request
 from tutti.kube.api import Fenced
 from tutti.kube.lease import Lease
 from tutti.kube.metrics import METRICS
 from tutti.kube.serve import Pages
+
+
+async def asked(pages, path, token="", method="GET"):
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return await pages.handle(Request(method=method, path=path, headers=headers | {"host": "tutti.tutti-system:8080"}))
 
 
 def test_pages_are_for_those_who_may(play):
@@ -18,18 +23,53 @@ def test_pages_are_for_those_who_may(play):
         async with play.scheduler() as scheduler:
             await play.until_told("a", "False")
             pages = Pages(scheduler, None, scheduler.api)
-            assert (await pages.page("GET", "/v1/gangs")).status.startswith("401")
-            assert (await pages.page("GET", "/v1/gangs", "nonsense")).status.startswith("401")
-            assert (await pages.page("POST", "/v1/gangs", play.rig.admin)).status.startswith("405")
-            found = json.loads((await pages.page("GET", "/v1/gangs", play.rig.admin)).body)
-            assert found["gangs"][0]["gang"] == "default/a"
-            why = json.loads((await pages.page("GET", "/v1/gangs/default/a", play.rig.admin)).body)
-            assert why["schema"] == "tutti/v1"
-            assert "n0" in (await pages.page("GET", "/v1/nodes", play.rig.tutti)).body
-            assert (await pages.page("GET", "/v1/gangs/default/none", play.rig.admin)).status.startswith("404")
-            text = (await pages.page("GET", "/metrics")).body
+            for path in ("/v1/jobs", "/page/hello", "/plain", "/v1/events"):
+                assert (await asked(pages, path)).status == 401
+                assert (await asked(pages, path, "nonsense")).status == 401
+            assert (await asked(pages, "/v1/jobs", play.rig.nobody)).status == 403
+            assert (await asked(pages, "/v1/jobs", play.rig.admin, "POST")).status == 403
+            assert (await asked(pages, "/metrics")).status == 200
+            text = (await asked(pages, "/metrics")).body.decode()
             assert all(f"# TYPE {metric.name} " in text for metric in METRICS)
-            assert (await pages.page("GET", "/readyz")).status.startswith("200")
+            assert (await asked(pages, "/readyz")).status == 200
+
+    play(scene)
+
+
+def test_the_page_of_one_box_shows_a_cluster(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("a", 1))
+            await play.until_bound("a-")
+            await play.stage.make(*gang("b", 2, annotations={"tutti.dev/time": "1h"}))
+            await play.until_told("b", "False")
+            pages = Pages(scheduler, None, scheduler.api)
+
+            async def read(path):
+                answer = await asked(pages, path, play.rig.admin)
+                assert answer.status == 200, (path, answer.body)
+                return msgspec.json.decode(answer.body)
+
+            jobs = {row["name"]: row for row in (await read("/v1/jobs"))["jobs"]}
+            assert jobs["default/a"]["placed"] in ("n0x1", "n1x1")
+            assert jobs["default/b"]["reason"] == "NoCapacity"
+            why = await read("/v1/jobs/default%2Fb/why")
+            assert why["lines"][0].startswith("default/b is waiting: NoCapacity")
+            story = await read("/v1/jobs/a/story")
+            assert any("got nodes" in line for line in story["lines"])
+            cells = [cell["state"] for row in (await read("/v1/nodes"))["nodes"] for cell in row["devices"]]
+            assert cells.count("free") == cells.count("busy") + cells.count("starting") == 8
+            assert (await read("/v1/queues"))["queues"][0]["waiting"] == 1
+            assert (await read("/v1/report"))["resource"] == "nvidia.com/gpu"
+            assert {bar["job"] for bar in (await read("/v1/timeline"))["bars"]} >= {"default/a"}
+            assert (await read("/page/hello"))["may_change"] is False
+            for path in ("/v1/status", "/v1/why", "/v1/plan", "/v1/config", "/v1/audit", "/v1/report/forecasts"):
+                assert (await read(path))["schema"] == "tutti/v1"
+            assert b"<html" in (await asked(pages, "/")).body
+            assert b"default/a" in (await asked(pages, "/plain", play.rig.admin)).body
+            assert b"got nodes" in (await asked(pages, "/plain/default%2Fa", play.rig.admin)).body
+            assert (await asked(pages, "/v1/jobs/none", play.rig.admin)).status == 404
 
     play(scene)
 

@@ -39,6 +39,8 @@ class Rig:
     etcd: str = ""
     admin: str = ""
     tutti: str = ""
+    nobody: str = ""
+    """A token of somebody without any rights."""
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -155,10 +157,11 @@ def _start_etcd(rig: Rig) -> None:
 def _start_apiserver(rig: Rig, loose: bool) -> None:
     port = free_port()
     rig.url = f"https://127.0.0.1:{port}"
-    rig.admin, rig.tutti = secrets.token_hex(16), secrets.token_hex(16)
+    rig.admin, rig.tutti, rig.nobody = secrets.token_hex(16), secrets.token_hex(16), secrets.token_hex(16)
     tokens, key = rig.folder / "tokens.csv", rig.folder / "accounts.key"
     tokens.write_text(
         f'{rig.admin},admin,admin,"system:masters"\n{rig.tutti},{SCHEDULER},tutti,"system:serviceaccounts"\n'
+        f"{rig.nobody},nobody,nobody\n"
     )
     key.write_text(ec_key())
     lax = [

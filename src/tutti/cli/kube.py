@@ -1,13 +1,16 @@
 """`tutti kube`: the scheduler for a Kubernetes cluster, and what can be asked of it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from tutti.kube.config import Config
-    from tutti.kube.look import Seen
+from tutti.cli.connected import only_kube, whom
+from tutti.cli.nodes import nodes
+from tutti.cli.queue import queue
+from tutti.cli.story import story
+from tutti.cli.what_if import what_if
+from tutti.cli.why import why
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,80 +83,8 @@ def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> Non
         raise Refused("something is missing.", hint="see above")
 
 
-def seen(kubeconfig: str | None, context: str | None, file: str | None) -> "tuple[Seen, Config]":
-    """The cluster as the scheduler would see it."""
-    from tutti.kube import config, credentials  # noqa: PLC0415
-    from tutti.kube.look import look_now  # noqa: PLC0415
-
-    settings = config.read(file)
-    return look_now(credentials.find(kubeconfig, context), settings), settings
-
-
-@kube.command()
-@click.argument("name", required=False)
-@connected
-@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def why(name: str | None, kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
-    """Say why a gang waits: NAMESPACE/NAME, or as much of it as is clear."""
-    from tutti.cli.recording import Recorded  # noqa: PLC0415
-    from tutti.cli.why import explained, summed  # noqa: PLC0415
-
-    found, settings = seen(kubeconfig, context, file)
-    recorded = Recorded(found.view, found.now, settings.policy, None)
-    if name is None:
-        lines = summed(recorded, output)
-    else:
-        lines = explained(recorded, meant(name, list(found.world.slots)), 60, output)
-    click.echo("\n".join(lines))
-
-
-def meant(name: str, known: list[str]) -> str:
-    """The gang somebody means: its whole name, or its name without namespace or dialect."""
-    from tutti.errors import Misused, NotFound  # noqa: PLC0415
-
-    if name in known:
-        return name
-    close = [
-        key for key in known if name in (key.split("@")[0], key.split("/", 1)[-1], key.split("/", 1)[-1].split("@")[0])
-    ]
-    if len(close) > 1:
-        raise Misused(f"{name!r} may be {' or '.join(sorted(close)[:4])}.", hint=f"tutti kube why {min(close)}")
-    if not close:
-        raise NotFound(f"no gang is called {name!r}.", hint="tutti kube queue")
-    return close[0]
-
-
-@kube.command()
-@connected
-@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def queue(kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
-    """List the gangs: what runs, what waits, and why."""
-    import json  # noqa: PLC0415
-
-    from tutti.engine.decide import decide  # noqa: PLC0415
-    from tutti.kube.tables import gang_rows, gang_table  # noqa: PLC0415
-
-    found, settings = seen(kubeconfig, context, file)
-    answers = decide(found.view, found.now, settings.policy).answers
-    rows = gang_rows([job for job in found.world.jobs if job is not None], answers, found.now)
-    click.echo(json.dumps({"schema": "tutti/v1", "gangs": rows}) if output == "json" else gang_table(rows))
-
-
-@kube.command()
-@connected
-@click.option("--config", "file", metavar="FILE", help="Settings in TOML.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def nodes(kubeconfig: str | None, context: str | None, file: str | None, output: str) -> None:
-    """List the nodes: what they hold, what is free, where they stand."""
-    import json  # noqa: PLC0415
-
-    from tutti.kube.tables import node_rows, node_table  # noqa: PLC0415
-
-    found, _ = seen(kubeconfig, context, file)
-    rows = node_rows(found.world)
-    click.echo(json.dumps({"schema": "tutti/v1", "nodes": rows}) if output == "json" else node_table(rows))
+for shared in (queue, why, story, nodes, what_if):
+    kube.add_command(only_kube(shared))
 
 
 @kube.command()
@@ -192,11 +123,9 @@ def snapshot(target: str, kubeconfig: str | None, context: str | None, file: str
     """Save the cluster as a view: for `tutti why`, `tutti what-if` and `tutti replay --view`."""
     from pathlib import Path  # noqa: PLC0415
 
-    from tutti.engine.record import record  # noqa: PLC0415
-
-    found, settings = seen(kubeconfig, context, file)
-    Path(target).write_bytes(record(found.view, found.now, settings.policy))
-    click.echo(f"{len(found.world.node_index)} nodes and {len(found.world.slots)} gangs are in {target}", err=True)
+    data = whom(True, kubeconfig, context, file).call("GET", "/v1/snapshot")
+    Path(target).write_bytes(data)
+    click.echo(f"{len(data)} bytes are in {target}", err=True)
 
 
 @kube.command()

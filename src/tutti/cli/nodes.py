@@ -3,12 +3,14 @@
 import click
 
 from tutti.api.client import Client
+from tutti.cli.connected import also_kube, whom
 from tutti.cli.output import empty_without_daemon, hint, is_coloured, output_option, show
 
 
 @click.command()
 @output_option
-def nodes(output: str) -> None:
+@also_kube
+def nodes(output: str, kube: bool, **cluster: str | None) -> None:
     """Show nodes and devices.
 
     Show nodes with a cell for each device, and the widest gang that would start now.
@@ -16,7 +18,8 @@ def nodes(output: str) -> None:
     from tutti.views.nodes import node_lines  # noqa: PLC0415 - not needed for --help
 
     answer = empty_without_daemon(
-        lambda: Client().get("/v1/nodes"), {"nodes": [], "levels": [], "largest": 0, "source": "", "notes": []}
+        lambda: whom(kube, **cluster).get("/v1/nodes"),
+        {"nodes": [], "levels": [], "largest": 0, "source": "", "notes": []},
     )
     names = [node["name"] for node in answer["nodes"]]
     show(answer, output, lambda: node_lines(answer, is_coloured(), output == "wide"), names)

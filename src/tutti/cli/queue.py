@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from tutti.api.client import Client
+from tutti.cli.connected import also_kube, whom
 from tutti.cli.output import empty_without_daemon, hint, output_option, show, width
 
 SHOWN = 100
@@ -20,7 +20,8 @@ SHOWN = 100
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out the first so many.")
 @click.option("--columns", metavar="A,B,...", default="", help="Which columns: name,state,reason,eta ...")
 @output_option
-def queue(
+@also_kube
+def queue(  # noqa: PLR0913, PLR0917 - one for each option
     everything: bool,
     all_users: bool,
     user: str,
@@ -29,6 +30,8 @@ def queue(
     offset: int,
     columns: str,
     output: str,
+    kube: bool,
+    **cluster: str | None,
 ) -> None:
     """List jobs: who runs, who waits and for what.
 
@@ -36,8 +39,9 @@ def queue(
     """
     from tutti.views.queue import queue_lines  # noqa: PLC0415 - not needed for --help
 
-    client = Client()
-    who = user or ("" if all_users or os.getuid() == 0 else own_name())
+    client = whom(kube, **cluster)
+    everybody = all_users or kube or any(cluster.values()) or os.getuid() == 0
+    who = user or ("" if everybody else own_name())
     most = limit or (1000 if output in {"json", "yaml", "name"} else SHOWN)
     asked: dict[str, Any] = {"which": "all" if everything else "active", "user": who, "queue": in_queue}
     answer = empty_without_daemon(

@@ -2,7 +2,8 @@
 
 import click
 
-from tutti.api.client import Client, job_path
+from tutti.api.client import job_path
+from tutti.cli.connected import also_kube, whom
 from tutti.cli.names import job_argument
 from tutti.cli.output import output_option, show
 
@@ -10,10 +11,11 @@ from tutti.cli.output import output_option, show
 @click.command()
 @job_argument
 @output_option
-def story(name: str, output: str) -> None:
+@also_kube
+def story(name: str, output: str, kube: bool, **cluster: str | None) -> None:
     """Tell what happened to a job.
 
     One timeline of a job: what it waited for, when it ran, what it lost.
     """
-    answer = Client().get(job_path(name, "story"))
+    answer = whom(kube, **cluster).get(job_path(name, "story"))
     show(answer, output, lambda: answer["lines"], [name])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tutti.api.client import Client
+from tutti.cli.connected import also_kube, whom
 
 if TYPE_CHECKING:
     from tutti.sim.what_if import Answer
@@ -20,15 +20,24 @@ if TYPE_CHECKING:
 @click.option("--queue", multiple=True, metavar="QUEUE.FIELD=VALUE", help="Another weight, limit or guarantee.")
 @click.option("--submit", multiple=True, metavar="FILE", help="One more gang, from a TOML file.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
-def what_if(snapshot: Path | None, output: str, **changes: tuple[str, ...]) -> None:
+@also_kube
+def what_if(
+    snapshot: Path | None,
+    output: str,
+    kube: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    settings: str | None,
+    **changes: tuple[str, ...],
+) -> None:
     """Say what would start when if the cluster were different.
 
-    Without a snapshot: this box as it is now.
+    Without a snapshot: this box, or the cluster, as it is now.
     """
     if snapshot is None:
         with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
             now = Path(folder) / "now.json"
-            now.write_bytes(Client().call("GET", "/v1/snapshot"))
+            now.write_bytes(whom(kube, kubeconfig, context, settings).call("GET", "/v1/snapshot"))
             _answered(now, output, changes)
         return
     _answered(snapshot, output, changes)

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tutti.cli.connected import also_kube, whom
 from tutti.cli.names import complete_jobs
 
 if TYPE_CHECKING:
+    from tutti.api.client import Client
     from tutti.cli.recording import Recorded
+    from tutti.kube.ask import Asking
 
 
 @click.command()
@@ -18,13 +21,14 @@ if TYPE_CHECKING:
     "--effort", type=click.IntRange(0, 10_000), default=60, metavar="N", help="Decisions to try remedies with."
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def why(name: str | None, file: str | None, effort: int, output: str) -> None:
+@also_kube
+def why(name: str | None, file: str | None, effort: int, output: str, kube: bool, **cluster: str | None) -> None:
     """Say why a gang waits, and what would start it.
 
     Without a name: how many gangs wait for what.
     """
     if file is None:
-        live(name, effort, output)
+        live(whom(kube, **cluster), name, effort, output)
         return
     from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
 
@@ -33,12 +37,11 @@ def why(name: str | None, file: str | None, effort: int, output: str) -> None:
     click.echo("\n".join(lines))
 
 
-def live(name: str | None, effort: int, output: str) -> None:
-    """Ask the daemon."""
-    from tutti.api.client import Client, job_path  # noqa: PLC0415
+def live(client: "Client | Asking", name: str | None, effort: int, output: str) -> None:
+    """Ask the daemon, or a cluster."""
+    from tutti.api.client import job_path  # noqa: PLC0415
     from tutti.cli.output import empty_without_daemon, show  # noqa: PLC0415
 
-    client = Client()
     if name is not None:
         answer = client.get(job_path(name, "why"), effort=effort)
         told = {**answer["explanation"], **answer}

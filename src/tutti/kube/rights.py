@@ -20,7 +20,7 @@ WRITES = (
     Right("", "pods/binding", ("create",), "put a pod on its node"),
     Right("", "pods/eviction", ("create",), "make room, respecting disruption budgets; undo a start that failed"),
     Right("", "pods/status", ("patch",), "say on a pod why it waits, for people and autoscalers"),
-    Right("events.k8s.io", "events", ("create",), "one event per change"),
+    Right("events.k8s.io", "events", ("create", "list"), "one event per change; the story of a gang"),
     Right("scheduling.k8s.io", "podgroups/status", ("patch",), "the condition of a native group"),
     Right("scheduling.x-k8s.io", "podgroups/status", ("patch",), "the phase of a coscheduling group"),
     Right("scheduling.sigs.k8s.io", "podgroups/status", ("patch",), "the phase of a Koordinator group"),

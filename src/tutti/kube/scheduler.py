@@ -11,8 +11,10 @@ from typing import Any
 
 from tutti.drive.backend import Capabilities, Refused
 from tutti.drive.estimates import History
+from tutti.drive.ledger import Ledger
 from tutti.drive.loop import Driver, Keyed
 from tutti.drive.notice import Notice, Trouble
+from tutti.engine import events as ev
 from tutti.engine.model import NEVER, Job, State
 from tutti.engine.plan import (
     AnyAction,
@@ -40,6 +42,8 @@ from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
 from .mirror import FILLING, Mirror, drift
+from .rows import device_of
+from .service import Service
 from .status import GROUPS
 from .tell import Teller
 from .verify import objection
@@ -63,6 +67,7 @@ class Scheduler:
         self.metrics = metrics or Metrics()
         self.mirror = Mirror(config.scheduler_name, config.levels)
         self.mirror.queues |= {queue.name: queue for queue in config.queues}
+        self.service = Service(self)
         self.identity = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
         self.driver = self._new_driver()
         self.hands = Hands(api, self.metrics, self._moved, self._failed, config.connections)
@@ -81,7 +86,8 @@ class Scheduler:
 
     def _new_driver(self) -> Driver:
         epoch = f"{self.identity}/"
-        return Driver(self.config.policy, can=CAN, history=History(), tell=self._notice, epoch=epoch)
+        watch = (self.service.watch,)
+        return Driver(self.config.policy, can=CAN, history=History(), tell=self._notice, epoch=epoch, watch=watch)
 
     # -- life
 
@@ -162,6 +168,8 @@ class Scheduler:
         now = moment()
         listing = memory.restored(self.mirror.listing(now, unfinished), kept)
         self.driver.resync(listing, now)
+        self.driver.ledger = Ledger(device_of(self.driver.world))
+        self.driver.ledger.open(self.driver.world, now)
         for key in unfinished:
             if key in self.mirror.gangs:
                 self.mirror.gangs[key].shapes = self.placements[key][1]
@@ -206,6 +214,7 @@ class Scheduler:
         began = time.perf_counter()
         now = moment()
         events = self.mirror.take(self.driver.world, now)
+        self._note_ends(events, now)
         actions = self.driver.step(events, now)
         self._refill()
         while actions:
@@ -214,6 +223,14 @@ class Scheduler:
         if events:
             self.metrics.observe("tutti_kube_decision_seconds", self._took)
             self.teller.look()
+
+    def _note_ends(self, events: list[ev.Event], now: int) -> None:
+        """Who held what is remembered for a while after it is gone."""
+        world = self.driver.world
+        for event in events:
+            if isinstance(event, ev.Ended | ev.Evicted) and event.gang in world.slots:
+                job = world.job_in(world.slots[event.gang])
+                self.service.leaves(job, now, event.state if isinstance(event, ev.Ended) else State.WAITING)
 
     def _refill(self) -> None:
         """Pods that came for seats that were kept for them."""

@@ -1,117 +1,139 @@
-"""The pages of the scheduler: liveness, readiness and metrics for machines, gangs and nodes for people with a token.
+"""The port of the scheduler: liveness, readiness and metrics for machines; the page and the API for people.
 
-Who asks for gangs or nodes shows a token of the cluster; the API server says whose it is and whether they may list
-placements.
+Who asks for anything about gangs or nodes shows a token of the cluster; the API server says whose it is and whether
+they may list placements.
 """
 
+# ruff: noqa: ARG002 - the rules of another page
+
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tutti.engine.explain import explain
-from tutti.views.why import why_json
+from tutti.api.http import MOST_HEAD, Request, Response, answered, serve_connection
+from tutti.api.types import Problem
+from tutti.web.guard import Guard, Turned
 
-from .api import Api, ApiError, Fenced
+from .api import Api, ApiError
 from .http import Broken
-from .tables import gang_rows, node_rows
 
 if TYPE_CHECKING:
     from .lease import Lease
     from .scheduler import Scheduler
 
-LONGEST = 16384
-TEXT, JSON = "text/plain; version=0.0.4; charset=utf-8", "application/json"
-SCHEMA = "tutti/v1"
+MOST_BODY = 1 << 16
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+DATA = ("/v1", "/page", "/plain")
+TRUSTED = 10.0
+"""Seconds for which an answer of the API server about a token holds."""
+MOST_TOKENS = 1000
 
 
-class Page(NamedTuple):
-    """What is answered."""
+class Reviewed(Guard):
+    """The rules of the page where the API server has said already who may read, and nobody may change anything.
 
-    status: str
-    body: str
-    kind: str = TEXT
+    There are no cookies, so that a name that leads here by a trick brings no rights along.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", "0.0.0.0")  # noqa: S104 - it only says that names are not checked by machine
+
+    def may_read(self, request: Request, is_owner: bool) -> None:
+        """The API server was asked."""
+
+    def may_change(self, request: Request) -> None:
+        """Raises Turned."""
+        raise Turned(403, "this page only reads", "kubectl")
+
+    def has_token(self, request: Request) -> bool:
+        """Nobody can change anything here."""
+        return False
+
+    def _is_ours(self, host: str) -> bool:
+        return True
 
 
 class Pages:
-    """A small server that only reads."""
+    """The server."""
 
     def __init__(self, scheduler: "Scheduler", lease: "Lease | None", api: Api) -> None:
         self.scheduler = scheduler
         self.lease = lease
         self.api = api
         self.port = 0
+        self._reviewed: dict[str, tuple[float, str]] = {}
+        """Tokens that may read, until when, and whose they are."""
 
     async def serve(self, group: asyncio.TaskGroup, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - probes come from outside
         """Listen; the port is known afterwards."""
-        server = await asyncio.start_server(self._answer, host, port, limit=LONGEST)
+        server = await asyncio.start_server(self._connected, host, port, limit=MOST_HEAD)
         self.port = server.sockets[0].getsockname()[1]
         group.create_task(server.serve_forever())
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(10):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                method, path, *_ = head.split("\r\n", 1)[0].split(" ")
-                page = await self.page(method, path.partition("?")[0], bearer(head))
-            body = page.body.encode()
-            answer = f"HTTP/1.1 {page.status}\r\nContent-Type: {page.kind}\r\nContent-Length: {len(body)}\r\n"
-            writer.write(f"{answer}Connection: close\r\n\r\n".encode() + body)
-            await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, OSError):
-            pass
-        finally:
-            writer.close()
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await serve_connection(reader, writer, self.handle, lambda _: None, MOST_BODY)
 
-    async def page(self, method: str, path: str, token: str = "") -> Page:
+    async def handle(self, request: Request) -> Response:
         """The answer to one request."""
-        if method not in ("GET", "HEAD"):
-            return Page("405 Method Not Allowed", "only GET\n")
-        match path:
+        match request.path:
             case "/healthz" | "/livez":
-                return Page("200 OK", "ok\n")
+                return Response(kind=TEXT, body=b"ok\n")
             case "/readyz":
                 listed = bool(self.scheduler.listeners) and all(x.version for x in self.scheduler.listeners.values())
-                return Page("200 OK", "ok\n") if listed else Page("503 Service Unavailable", "still listing\n")
+                return (
+                    Response(kind=TEXT, body=b"ok\n")
+                    if listed
+                    else Response(status=503, kind=TEXT, body=b"still listing\n")
+                )
             case "/metrics":
-                return Page("200 OK", self.scheduler.metrics.text())
-        if not path.startswith("/v1/"):
-            return Page("404 Not Found", "pages: /healthz /readyz /metrics /v1/gangs /v1/gangs/NAME /v1/nodes\n")
-        refused = await self._refused(token)
-        return refused if refused is not None else self._read(unquote(path))
+                return Response(kind=TEXT, body=self.scheduler.metrics.text().encode())
+        who = ""
+        if request.path.startswith(DATA):
+            found = await self._asked(request)
+            if isinstance(found, Response):
+                return found
+            who = found
+        from tutti.web.site import Site  # noqa: PLC0415 - a scheduler nobody looks at needs no pages
 
-    def _read(self, path: str) -> Page:
-        driver = self.scheduler.driver
-        if path == "/v1/nodes":
-            return page_of({"nodes": node_rows(driver.world)})
-        if path == "/v1/gangs":
-            return page_of({"gangs": gang_rows(self.scheduler.jobs(), driver.answers(), driver.world.at)})
-        name = path.removeprefix("/v1/gangs/")
-        if path == name or name not in driver.world.slots:
-            return Page("404 Not Found", "no such gang\n")
-        world = driver.world
-        return page_of(why_json(explain(world.view(), world.at, driver.policy, name)))
+        return await Site(self.scheduler.service, Reviewed(), who, is_owner=True).handle(request)
 
     # -- who asks
 
-    async def _refused(self, token: str) -> Page | None:
-        """The refusal, or None for those who may look."""
-        if not token:
-            return Page("401 Unauthorized", "a token of the cluster is needed: Authorization: Bearer ...\n")
+    async def _asked(self, request: Request) -> str | Response:
+        """Whose token it is; or the refusal."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if kind.lower() != "bearer" or not token:
+            return _refused(401, "a token of the cluster is needed", "Authorization: Bearer ...")
+        known = self._reviewed.get(token)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
         try:
-            user = await self._review("authentication", "TokenReview", "tokenreviews", {"token": token})
-            if not user.get("authenticated"):
-                return Page("401 Unauthorized", "the cluster does not know this token\n")
-            who = user.get("user") or {}
-            wanted = {"group": "tutti.dev", "resource": "placements", "verb": "list"}
-            asked = {"user": who.get("username"), "groups": who.get("groups"), "resourceAttributes": wanted}
-            may = await self._review("authorization", "SubjectAccessReview", "subjectaccessreviews", asked)
-        except (ApiError, Broken, Fenced):
-            return Page("503 Service Unavailable", "the API server cannot be asked\n")
-        return None if may.get("allowed") else Page("403 Forbidden", "you may not list placements.tutti.dev\n")
+            found = await self._review(token)
+        except (ApiError, Broken):
+            return _refused(503, "the API server cannot be asked", "try again")
+        if isinstance(found, str):
+            self._reviewed = dict(list(self._reviewed.items())[-MOST_TOKENS:])
+            self._reviewed[token] = (time.monotonic() + TRUSTED, found)
+        return found
 
-    async def _review(self, group: str, kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:
+    async def _review(self, token: str) -> str | Response:
+        user = await self._ask("authentication", "TokenReview", "tokenreviews", {"token": token})
+        if not user.get("authenticated"):
+            return _refused(401, "the cluster does not know this token", "kubectl create token NAME")
+        who = user.get("user") or {}
+        wanted = {"group": "tutti.dev", "resource": "placements", "verb": "list"}
+        asked = {"user": who.get("username"), "groups": who.get("groups"), "resourceAttributes": wanted}
+        may = await self._ask("authorization", "SubjectAccessReview", "subjectaccessreviews", asked)
+        if not may.get("allowed"):
+            return _refused(
+                403, "you may not list placements.tutti.dev", "ask for the right to list placements.tutti.dev"
+            )
+        return str(who.get("username") or "somebody")
+
+    async def _ask(self, group: str, kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Ask the API server about somebody; this changes nothing, so that no lease is needed."""
         body = msgspec.json.encode({"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec})
         answer = await self.api.http.request("POST", f"/apis/{group}.k8s.io/v1/{plural}", body)
@@ -120,15 +142,5 @@ class Pages:
         return dict(msgspec.json.decode(answer.body).get("status") or {})
 
 
-def page_of(data: dict[str, Any]) -> Page:
-    """JSON, with its schema."""
-    return Page("200 OK", msgspec.json.encode({"schema": SCHEMA, **data}).decode(), JSON)
-
-
-def bearer(head: str) -> str:
-    """The token of a request."""
-    for line in head.split("\r\n")[1:]:
-        name, _, value = line.partition(":")
-        if name.lower() == "authorization" and value.strip().lower().startswith("bearer "):
-            return value.strip()[7:].strip()
-    return ""
+def _refused(status: int, what: str, hint: str) -> Response:
+    return answered(Problem(error=what, hint=hint, code=4), status)

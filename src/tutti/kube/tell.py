@@ -79,7 +79,7 @@ class Teller:
         """Wait until the binds are out and no more pods come, but not for ever."""
         end = time.monotonic() + PATIENCE
         await asyncio.sleep(QUIET)
-        while self._is_busy() and time.monotonic() < end:
+        while self._is_busy() and time.monotonic() < end:  # noqa: ASYNC110 - quiet is a length of time, not an event
             await asyncio.sleep(QUIET)
 
     def _is_busy(self) -> bool:
@@ -88,7 +88,7 @@ class Teller:
 
     async def _tell_all(self) -> None:
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
-        answers = self._answers() if waiting else {}
+        answers = self.reasons() if waiting else {}
         tokens: Counter[str] = Counter(reason.token.value for reason in answers.values())
         self.metrics.replace("tutti_kube_waiting", {token.value: tokens.get(token.value, 0) for token in Token})
         self._until = time.monotonic() + ELABORATE
@@ -98,7 +98,8 @@ class Teller:
             await asyncio.gather(*told)
         await self._send_events()
 
-    def _answers(self) -> Mapping[str, Reason]:
+    def reasons(self) -> Mapping[str, Reason]:
+        """Why each gang that waits does."""
         try:
             return self.driver.answers()
         except Exception:  # noqa: BLE001 - a reason that cannot be found must not end the scheduler

@@ -4,7 +4,7 @@
 const KEY = "tutti.token";
 
 export function takeToken() {
-  const found = /^#token=([\w-]+)$/.exec(location.hash);
+  const found = /^#token=([\w.~-]+)$/.exec(location.hash);
   if (found) {
     sessionStorage.setItem(KEY, found[1]);
     history.replaceState(null, "", location.pathname + location.search);

@@ -1,0 +1,57 @@
+"""Whom a command asks: the daemon of this box, or (with --kube) a Kubernetes cluster."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tutti.api.client import Client
+    from tutti.kube.ask import Asking
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CLUSTER = (
+    click.option("--kubeconfig", metavar="FILE", default=None, help="How to reach the cluster; a pod knows by itself."),
+    click.option("--context", metavar="NAME", default=None, help="A context of that file."),
+    click.option("--config", "settings", metavar="FILE", default=None, help="Settings of its scheduler, in TOML."),
+)
+
+
+def of_cluster(command: F) -> F:
+    """Options that say which cluster."""
+    for option in reversed(CLUSTER):
+        command = option(command)
+    return command
+
+
+def also_kube(command: F) -> F:
+    """A command of the box that a cluster can answer as well."""
+    flag = click.option("--kube", is_flag=True, help="Ask a Kubernetes cluster instead of this box.")
+    return flag(of_cluster(command))
+
+
+def whom(kube: bool, kubeconfig: str | None, context: str | None, settings: str | None) -> "Client | Asking":
+    """The client; options of a cluster mean a cluster."""
+    if not (kube or kubeconfig or context or settings):
+        from tutti.api.client import Client  # noqa: PLC0415 - not needed for --help
+
+        return Client()
+    from tutti.kube import config, credentials  # noqa: PLC0415
+    from tutti.kube.ask import Asking  # noqa: PLC0415
+
+    return Asking(credentials.find(kubeconfig, context), config.read(settings))
+
+
+def only_kube(command: click.Command) -> click.Command:
+    """The same command below `tutti kube`, where the cluster goes without saying."""
+    asked = command.callback
+    assert asked is not None
+
+    def callback(**given: Any) -> Any:
+        return asked(**given, kube=True)
+
+    params = [param for param in command.params if param.name != "kube"]
+    return click.Command(
+        command.name, callback=callback, params=params, help=command.help, short_help=command.short_help
+    )
