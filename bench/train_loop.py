@@ -51,7 +51,7 @@ def wrapped(model: nn.Module) -> nn.Module:
 def main() -> None:
     job = train.join()
     model = wrapped(Big())
-    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     job.protect(model=model, opt=opt)
     with Path(os.environ["OUT"], MEMBER).open("w", buffering=1) as out:
         for batch in job.batches(Samples(), global_batch=64):

@@ -89,6 +89,7 @@ def test_shards_for_another_world_are_those_a_checkpoint_gives(tmp_path, full, w
                 box = box_of(shape, rank, world) if shape else whole(shape)
                 ours, part = torch.empty(box.sizes), name.split("/")
                 reader(name, ours, box)
+                reader.settle()
                 theirs = oracle[part[0]][part[1]]
                 assert torch.equal(ours, theirs[box.within(whole(shape))] if shape else theirs)
     durable = persist.Durable(tmp_path / "durable", 7)
@@ -106,7 +107,9 @@ def test_a_step_that_is_not_complete_is_not_a_step(tmp_path, full):
     with Memory([shelf]) as memory:
         assert memory.steps() == [3]
         target = torch.empty(13, 7)
-        memory.reader(3)("model/wide", target, whole((13, 7)))
+        reader = memory.reader(3)
+        reader("model/wide", target, whole((13, 7)))
+        reader.settle()
     assert torch.equal(target, full["model/wide"])
 
 

@@ -87,7 +87,7 @@ class Vote:
     sealed: int
 
     def row(self) -> list[int]:
-        return list(asdict(self).values())
+        return list(vars(self).values())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tutti.train import recover
 from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered
 from tutti.train.errors import DataChanged, TrainError
-from tutti.train.feed import STREAM, Feed, checksum, feed_of
+from tutti.train.feed import STREAM, Feed, feed_of
 from tutti.train.rates import RULES, scale_rates
 from tutti.train.step import Step
 
@@ -98,7 +98,7 @@ def end_epoch(job: Job, position: int) -> None:
 def one_step(job: Job, feed: Feed, plan: Plan, deal: Deal) -> Iterator[Any]:
     """The pieces of one attempt at one step; the attempt ends early when the ranks change."""
     course = job.course
-    expected = checksum(feed.indices(deal.start, deal.stop, course.seed, course.epoch))
+    expected = feed.checksum(deal.start, deal.stop, course.seed, course.epoch)
     step = job.step_now = Step(job, deal, plan.numerics, expected)
     place = (job.generation, course.step)
     try:
@@ -106,7 +106,7 @@ def one_step(job: Job, feed: Feed, plan: Plan, deal: Deal) -> Iterator[Any]:
             step.commit_idle()
         for piece in deal.pieces[job.rank]:
             indices = feed.indices(piece.start, piece.stop, course.seed, course.epoch)
-            step.begin(piece, checksum(indices))
+            step.begin(piece, feed.checksum(piece.start, piece.stop, course.seed, course.epoch))
             yield feed.read(indices.tolist(), lambda: ahead(job, feed, plan))
             if step.is_open:
                 raise TrainError(

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from tutti.train import plain
 from tutti.train.agent.slots import Busy, Label, Slot
+from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
 from tutti.train.group import Group
 from tutti.train.member import Member
@@ -40,7 +41,7 @@ class Buddies:
         data = memoryview(outgoing.numpy().data)
         if layout.parts:
             views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
-            torch._foreach_copy_(views, [cut(leaves[part.name], part.box) for part in layout.parts])
+            copy_all(zip(views, [cut(leaves[part.name], part.box) for part in layout.parts], strict=True))
         incoming = self._swap(group, places, outgoing)
         rest_text = plain.dumps(rest)
         is_kept = all(self._keep(label, source, part, rest_text) for source, part in incoming.items())
@@ -94,7 +95,8 @@ class Buddies:
         for number in writable(slots, self.complete):
             try:
                 with slots[number].writing(described, table) as memory:
-                    torch.frombuffer(memory, dtype=torch.uint8, count=max(1, data.numel()))[: data.numel()].copy_(data)
+                    into = torch.frombuffer(memory, dtype=torch.uint8, count=max(1, data.numel()))
+                    copy_all([(into[: data.numel()], data)])
             except Busy:
                 continue
             return True

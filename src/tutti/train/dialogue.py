@@ -49,6 +49,10 @@ class Dialogue:
         agent.heard["left"] = self._left
         agent.heard["released"] = lambda _seat, _said: None
 
+    def fileno(self) -> int | None:
+        """Readable when the scheduler has said something."""
+        return self.client.fileno() if self.client else None
+
     def signalled(self, _number: int) -> None:
         self._signals += 1
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,12 +15,27 @@ from torch.utils.data import DataLoader, default_collate
 
 from tutti.train.deal import step_window
 from tutti.train.errors import DataChanged
-from tutti.train.order import indices_at
+from tutti.train.order import fits_32, indices_at
+
+np: Any = None
+with contextlib.suppress(ImportError):
+    import numpy as np
 
 BLOCK = 16_384
 STREAM = sys.maxsize
 
 Schedule = Callable[[], Iterator[list[int]]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of an epoch's order: the samples from position `begin` to `end`, and the checksums up to each."""
+
+    order: tuple[int, ...]
+    begin: int
+    end: int
+    indices: Any
+    sums: Any
 
 
 class Feed:
@@ -34,7 +51,7 @@ class Feed:
         self.collate = collate or self.options.pop("collate_fn", None) or default_collate
         self.options.pop("collate_fn", None)
         self._ahead: Iterator[Any] | None = None
-        self._block: tuple[Any, int, torch.Tensor] = (None, 0, torch.empty(0))
+        self._block = Block((), 0, 0, (), ())
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -43,14 +60,28 @@ class Feed:
         """The positions of the step that begins here; the last of an epoch may be short, and is never padded."""
         return step_window(start, len(self), count)
 
-    def indices(self, start: int, stop: int, seed: int, epoch: int) -> torch.Tensor:
-        """The samples at a run of positions; blocks are worked out at once, because a thousand cost as much as ten."""
-        key = (seed, epoch, start // BLOCK)
-        if self._block[0] != key or stop > self._block[1] + len(self._block[2]):
-            begin = start // BLOCK * BLOCK
-            end = min(len(self.dataset), max(stop, begin + BLOCK))
-            self._block = (key, begin, indices_at(torch.arange(begin, end), len(self.dataset), seed, epoch))
-        return self._block[2][start - self._block[1] : stop - self._block[1]]
+    def indices(self, start: int, stop: int, seed: int, epoch: int) -> Any:
+        """The samples at a run of positions, as an array of integers."""
+        block = self._reach(start, stop, seed, epoch)
+        return block.indices[start - block.begin : stop - block.begin]
+
+    def checksum(self, start: int, stop: int, seed: int, epoch: int) -> int:
+        """A sum over the samples of a run of positions that does not depend on who read them."""
+        block = self._reach(start, stop, seed, epoch)
+        return int(block.sums[stop - block.begin] - block.sums[start - block.begin]) & 0xFFFFFFFF
+
+    def _reach(self, start: int, stop: int, seed: int, epoch: int) -> Block:
+        """A block of the order that has these positions: a thousand cost little more than ten, so it goes on ahead."""
+        block = self._block
+        if block.order != (seed, epoch) or not block.begin <= start <= stop <= block.end:
+            self._block = block = self._work_out(start, stop, seed, epoch)
+        return block
+
+    def _work_out(self, start: int, stop: int, seed: int, epoch: int) -> Block:
+        length = len(self.dataset)
+        positions = integers(start, min(length, max(stop, start + BLOCK)), is_small=fits_32(length))
+        found = indices_at(positions, length, seed, epoch)
+        return Block((seed, epoch), start, start + len(found), found, running_sums(found))
 
     def read(self, indices: list[int], schedule: Schedule) -> Any:
         """The batch of these samples; with workers, the next ones are read ahead along the schedule."""
@@ -139,13 +170,29 @@ class Stream(Feed):
         self._kept.extend(itertools.islice(self._source, max(0, start + count - self._at - len(self._kept))))
         return start, self._at + len(self._kept) if self._at == start else start
 
-    def indices(self, start: int, stop: int, _seed: int, _epoch: int) -> torch.Tensor:
-        return torch.arange(start, stop)
+    def indices(self, start: int, stop: int, _seed: int, _epoch: int) -> Any:
+        return integers(start, stop)
+
+    def checksum(self, start: int, stop: int, seed: int, epoch: int) -> int:
+        return int(running_sums(self.indices(start, stop, seed, epoch))[-1]) & 0xFFFFFFFF
 
     def read(self, indices: list[int], _schedule: Schedule) -> Any:
         return self.collate([self._kept[index - self._at] for index in indices])
 
 
-def checksum(indices: torch.Tensor) -> int:
-    """A sum over samples that does not depend on who read them."""
-    return int((((indices & 0x7FFFFFFF) * 2654435761 + 97) & 0xFFFFFFFF).sum()) & 0xFFFFFFFF
+def integers(start: int, stop: int, is_small: bool = False) -> Any:
+    """Consecutive integers as an array; numpy, where it is there, is faster with them than torch."""
+    if np is None:
+        return torch.arange(start, stop)
+    return np.arange(start, stop, dtype=np.uint32 if is_small else np.int64)
+
+
+def running_sums(indices: Any) -> Any:
+    """Behind each sample the sum over all up to it of a number that is the sample's own; before the first, nothing."""
+    mixed = indices & 0x7FFFFFFF
+    mixed *= 2654435761
+    mixed += 97
+    mixed &= 0xFFFFFFFF
+    if np is None:
+        return torch.cat([torch.zeros(1, dtype=torch.int64), mixed.cumsum(0)])
+    return np.concatenate([[0], np.cumsum(mixed, dtype=np.int64)])

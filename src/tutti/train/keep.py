@@ -14,6 +14,7 @@ from tutti.train.state import Leaf
 
 SLACK = 1.34
 TABLE_ROOM = 1 << 16
+PATIENCE = 3
 
 
 class Keeper:
@@ -51,7 +52,14 @@ class Keeper:
             return False
         if self.step < 0:
             return True
+        if not self.cost_s and not self.is_split and step - self.step < PATIENCE:
+            return False
         return step - self.step >= self.interval(step_s)
+
+    def take_over(self, step: int) -> None:
+        """This step was read back from memory, where it is complete without us: we need not keep it once more."""
+        self.is_complete(step)
+        self.step = step
 
     def interval(self, step_s: float) -> int:
         """Steps between snapshots: as told, or from what a snapshot costs and how often members fail."""

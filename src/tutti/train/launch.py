@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+import select
 import signal
 import sys
 from pathlib import Path
 
 from tutti.train import status
-from tutti.train.agent.agent import Agent
+from tutti.train.agent.agent import LOOK_S, Agent
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
 from tutti.train.agent.hang import Hangs
@@ -157,10 +158,21 @@ def watch_over(agent: Agent, dialogue: Dialogue) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, _: dialogue.signalled(signum))
     while agent.code is None:
-        agent.turn()
+        await_news(agent, dialogue)
         dialogue.turn()
+        agent.turn(0)
+    dialogue.turn()
     dialogue.close()
     return agent.code
+
+
+def await_news(agent: Agent, dialogue: Dialogue) -> None:
+    """Until a member, a process or the scheduler has something to say, or it is time to look."""
+    poll = select.poll()
+    for number in (agent.fileno(), dialogue.fileno()):
+        if number is not None:
+            poll.register(number, select.POLLIN)
+    poll.poll(LOOK_S * 1000)
 
 
 def leave_folder(folder: Folder, code: int | None, is_saved: bool) -> None:

@@ -14,6 +14,7 @@ from tutti.train import plain
 from tutti.train.agent.shelf import Shelf
 from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
 from tutti.train.boxes import Box, Holding, plan, whole
+from tutti.train.bulk import Pair, copy_all
 from tutti.train.errors import LostState
 from tutti.train.snapshot import view_of
 
@@ -101,23 +102,29 @@ class Memory:
 
 
 class Reader:
-    """Copies boxes of one step out of the slots."""
+    """Copies boxes of one step out of the slots; they are there when `settle` has returned."""
 
     def __init__(self, sealed: list[Sealed], prefer: tuple[str, ...]) -> None:
         self.sealed = {item.source: item for item in sealed}
         self.prefer = prefer
         self.bytes_read = 0
+        self._pairs: list[Pair] = []
 
     def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
-        """Fill `target`, which is this box of the named tensor."""
+        """Fill `target`, which is this box of the named tensor, by the next `settle`."""
         found = list(self.sealed.values())
         for copy in plan(name, box, holdings(name, found), self.prefer):
             item, held = self.sealed[copy.source], copy.held
             at = next(at for box, at in item.held[name] if box == held)
             view = view_of(item.slot.data, at, item.every[name][0], held)
             into = target[copy.part.within(box)] if box.sizes else target
-            into.copy_(view[copy.part.within(held)] if held.sizes else view)
+            self._pairs.append((into, view[copy.part.within(held)] if held.sizes else view))
             self.bytes_read += copy.part.elements * view.element_size()
+
+    def settle(self) -> None:
+        """Copy all that was asked for since the last time, at once."""
+        pairs, self._pairs = self._pairs, []
+        copy_all(pairs)
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         """Shape and type of the whole tensor."""

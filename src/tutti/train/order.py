@@ -4,7 +4,7 @@ Position i of an epoch maps to one index of the dataset by a keyed permutation (
 larger than the dataset, walked until it lands inside). Nothing is materialised, any position can be asked for alone,
 and no number of members appears in it.
 
-The arithmetic works on single numbers and on integer arrays alike, and never leaves 63 bits.
+The arithmetic works on single numbers and on integer arrays alike, and never leaves 63 bits (32 where that is enough).
 """
 
 from __future__ import annotations
@@ -56,18 +56,41 @@ def grid(length: int) -> tuple[int, int]:
     return width, max(1, -(-length // width))
 
 
+# What follows changes arrays in place where it may, and never leaves the width of their integers: arrays of 32 bits are
+# worked out in half the time, and are enough for `fits_32` samples.
+
+
+def fits_32(length: int) -> bool:
+    return length < 1 << 30
+
+
 def _shuffle(value: Any, table: list[int], width: int, height: int) -> Any:
-    left, right = value % width, value // width
+    right = value // width
+    left = value - right * width
     for number, key in enumerate(table):
         if number % 2 == 0:
-            left = (left + _mix(right, key)) % width
+            left = _turn(left, _mix(right, key), width)
         else:
-            right = (right + _mix(left, key)) % height
-    return right * width + left
+            right = _turn(right, _mix(left, key), height)
+    right *= width
+    right += left
+    return right
+
+
+def _turn(value: Any, by: Any, size: int) -> Any:
+    by -= by // size * size
+    value += by
+    value -= value // size * size
+    return value
 
 
 def _mix(value: Any, key: int) -> Any:
     # The multipliers have 31 bits, so that a 32-bit value times one of them stays a positive 63-bit integer.
-    value = ((value ^ key) * 0x45D9F3B5) & MASK
-    value = ((value ^ (value >> 15)) * 0x2C1B3C6D) & MASK
-    return value ^ (value >> 13)
+    value = value ^ key
+    value *= 0x45D9F3B5
+    value &= MASK
+    value ^= value >> 15
+    value *= 0x2C1B3C6D
+    value &= MASK
+    value ^= value >> 13
+    return value

@@ -64,7 +64,9 @@ def assemble(memory: Memory, step: int) -> dict[str, Any]:
         reader(name, tensor, whole(shape))
         return tensor
 
-    return {**plain.put(rest["things"], read), "tutti": plain.dumps(rest).decode()}
+    things = plain.put(rest["things"], read)
+    reader.settle()
+    return {**things, "tutti": plain.dumps(rest).decode()}
 
 
 def write(state: dict[str, Any], into: Path, step: int) -> None:
@@ -122,6 +124,9 @@ class Durable:
             dcp.load(found, storage_reader=self.reader, no_dist=True)
         full = found[key_of(name)]
         target.copy_(full[box.within(whole(shape))] if shape else full)
+
+    def settle(self) -> None:
+        """Every call has filled its tensor already."""
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         found: Any = self.metadata[key_of(name)]

@@ -79,6 +79,7 @@ def enter(job: Job) -> None:
     leaves, _ = job.protected.read()
     job.protected.check(leaves)
     if job.is_standby:
+        rehearse(job)
         job.member.say("ready")
         generation = job.member.wait_generation(after=0)
         change(job, generation, None)
@@ -87,6 +88,18 @@ def enter(job: Job) -> None:
         unite(job, job.member.announced, None)
     except GroupLost as error:
         change(job, next_generation(job, job.generation, str(error)), None)
+
+
+def rehearse(job: Job) -> None:
+    """Beside a running generation: bring back what is in memory now, so that everything the state needs is there when
+    it is our turn, and only its contents have to change.
+    """
+    if shards(job):
+        return
+    with Memory([member_of(job).shelf]) as memory:
+        steps = sync.remembered_steps(memory, job.protected.fingerprint)
+        if steps:
+            read_back(job, memory, steps[0])
 
 
 def after_loss(job: Job, why: str, apply: Apply | None) -> None:
@@ -284,7 +297,7 @@ def read_back(job: Job, memory: Memory, step: int) -> None:
     job.course = course.from_record(rest["course"])
     job.is_torn = False
     if job.keeper:
-        job.keeper.is_complete(step)
+        job.keeper.take_over(step)
 
 
 def describe(job: Job) -> dict[str, Any]:

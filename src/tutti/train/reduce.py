@@ -13,6 +13,7 @@ from tutti.train.deal import Deal
 from tutti.train.group import Group
 
 BUCKET_BYTES = 32 << 20
+ALONE_BYTES = 1 << 20
 
 
 def scale(gradients: Sequence[torch.Tensor], weight: float) -> None:
@@ -22,9 +23,9 @@ def scale(gradients: Sequence[torch.Tensor], weight: float) -> None:
 
 
 def sum_fast(gradients: Sequence[torch.Tensor]) -> None:
-    """Sum over the ranks in place, in buckets."""
+    """Sum over the ranks in place: large ones as they are, small ones together."""
     for bucket in buckets(gradients):
-        if len(bucket) == 1 and bucket[0].is_contiguous():
+        if is_message(bucket):
             dist.all_reduce(bucket[0])
             continue
         flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
@@ -32,17 +33,24 @@ def sum_fast(gradients: Sequence[torch.Tensor]) -> None:
         spread(flat, bucket)
 
 
+def is_message(bucket: Sequence[torch.Tensor]) -> bool:
+    """Whether a bucket is one tensor that can travel as it is."""
+    return len(bucket) == 1 and bucket[0].is_contiguous()
+
+
 def buckets(tensors: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Neighbours of one type, together up to a size that is worth a message."""
+    """Large tensors alone, so that they need not be copied; small neighbours of one type together, up to a size that is
+    worth a message.
+    """
     result: list[list[torch.Tensor]] = []
-    filled = 0
+    filled = BUCKET_BYTES
     for tensor in tensors:
-        size = tensor.numel() * tensor.element_size()
-        if not result or result[-1][0].dtype != tensor.dtype or filled + size > BUCKET_BYTES:
+        size = tensor.nbytes
+        if size >= ALONE_BYTES or filled + size > BUCKET_BYTES or result[-1][0].dtype != tensor.dtype:
             result.append([])
             filled = 0
         result[-1].append(tensor)
-        filled += size
+        filled = BUCKET_BYTES if size >= ALONE_BYTES else filled + size
     return result
 
 

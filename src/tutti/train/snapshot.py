@@ -14,6 +14,7 @@ from tutti.train import plain
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Busy, Label, Slot
 from tutti.train.boxes import Box, share_rows
+from tutti.train.bulk import WORTH_BYTES, copy_all
 from tutti.train.state import Leaf
 
 ALIGN = 64
@@ -90,6 +91,7 @@ class Camera:
         self.complete = -1
         self._views: dict[int, tuple[Layout, list[torch.Tensor]]] = {}
         self._seen: dict[int, list[Mark]] = {}
+        self.thrift = Thrift()
 
     def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any]) -> bool:
         """Snapshot now; False when every slot but the newest is being read."""
@@ -116,15 +118,18 @@ class Camera:
         views = self._view(number, leaves, layout)
         live = [cut(leaves[part.name], part.box) for part in layout.parts]
         seen: Sequence[Mark | None] = self._seen.get(number) or [None] * len(views)
-        # The local part of a shard is a new view each time, whose version says nothing.
-        known = [
-            before if leaves[part.name].is_shared else None for part, before in zip(layout.parts, seen, strict=True)
+        began = time.perf_counter()
+        now = [
+            self.thrift.mark(tensor, before if leaves[part.name].is_shared else None)
+            for part, tensor, before in zip(layout.parts, live, seen, strict=True)
         ]
-        now = [mark(tensor, before) for tensor, before in zip(live, known, strict=True)]
+        marked = time.perf_counter()
         pairs = [(view, tensor) for view, tensor, a, b in zip(views, live, seen, now, strict=True) if not is_same(a, b)]
         self._seen[number] = now
-        if pairs:
-            torch._foreach_copy_([view for view, _ in pairs], [tensor for _, tensor in pairs])
+        copy_all(pairs)
+        hashed = sum(tensor.nbytes for tensor, (_, digest) in zip(live, now, strict=True) if digest is not None)
+        copied, ended = sum(tensor.nbytes for _, tensor in pairs), time.perf_counter()
+        self.thrift.learn(hashed, marked - began, copied, ended - marked)
 
     def _view(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> list[torch.Tensor]:
         # The layout itself is kept beside its views: the address of one that is gone may be another's by now.
@@ -158,12 +163,28 @@ def cut(leaf: Leaf, box: Box) -> torch.Tensor:
     return leaf.tensor[box.within(leaf.box)] if leaf.shape else leaf.tensor
 
 
-def mark(tensor: torch.Tensor, before: Mark | None) -> Mark:
-    """A tensor's version, with its hash once the version stands still: only then a hash is cheaper than a copy."""
-    version = tensor._version
-    if before is None or before[0] != version or not hasattr(torch, "hash_tensor"):
-        return (version, None)
-    return (version, int(torch.hash_tensor(tensor).view(torch.int64)))
+class Thrift:
+    """Whether to look before copying: an unchanged tensor is skipped by its hash, where hashing is the cheaper."""
+
+    def __init__(self) -> None:
+        self.is_hashing = hasattr(torch, "hash_tensor")
+        self._copy_rate = 0.0
+
+    def mark(self, tensor: torch.Tensor, before: Mark | None) -> Mark:
+        """A tensor's version, with its hash once the version stands still: one that changes is copied anyway. The local
+        part of a shard is a new view each time, whose version says nothing.
+        """
+        version = tensor._version
+        if before is None or before[0] != version or not self.is_hashing:
+            return (version, None)
+        return (version, int(torch.hash_tensor(tensor).view(torch.int64)))
+
+    def learn(self, hashed: int, hashed_s: float, copied: int, copied_s: float) -> None:
+        """What both took, in bytes and seconds; small amounts say nothing."""
+        if copied >= WORTH_BYTES:
+            self._copy_rate = max(self._copy_rate, copied / copied_s)
+        if hashed >= WORTH_BYTES and hashed / hashed_s < self._copy_rate:
+            self.is_hashing = False
 
 
 def is_same(before: Mark | None, now: Mark) -> bool:

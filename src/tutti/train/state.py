@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.distributed.tensor import DTensor
@@ -15,7 +15,15 @@ from tutti.train import plain
 from tutti.train.boxes import Box, Shape, whole
 from tutti.train.errors import StateChanged
 
-Fetch = Callable[[str, torch.Tensor, Box], None]
+
+class Fetch(Protocol):
+    """Where state comes from: fills tensors with boxes of the named ones, at the latest when it settles."""
+
+    def __call__(self, name: str, target: torch.Tensor, box: Box, /) -> None: ...
+
+    def settle(self) -> None: ...
+
+    def describe(self, name: str, /) -> tuple[Shape, torch.dtype]: ...
 
 
 @dataclass(frozen=True)
@@ -136,10 +144,13 @@ def restore(name: str, thing: Any, rest: Any, fetch: Fetch) -> None:
         for path, tensor in live.items():
             leaf = leaf_of(path, tensor)
             fetch(path, leaf.tensor, leaf.box)
+        fetch.settle()
         if have != rest:
             adopt_rest(thing, rest, live)
     elif hasattr(thing, "load_state_dict"):
-        thing.load_state_dict(plain.put(rest, lambda path: fresh(path, thing, fetch)))
+        found = plain.put(rest, lambda path: fresh(path, thing, fetch))
+        fetch.settle()
+        thing.load_state_dict(found)
     else:
         raise StateChanged(f"{name!r} has other tensors than the snapshot of it")
 
@@ -162,7 +173,7 @@ def adopt_rest(thing: Any, rest: Any, live: dict[str, torch.Tensor]) -> None:
 def fresh(path: str, thing: Any, fetch: Fetch) -> torch.Tensor:
     """A new tensor for state that the thing does not have yet, such as an optimizer's before its first step."""
     like = parameter_behind(path, thing)
-    shape, dtype = fetch.describe(path)  # type: ignore[attr-defined]
+    shape, dtype = fetch.describe(path)
     if isinstance(like, DTensor) and tuple(like.shape) == shape:
         made = torch.zeros_like(like, dtype=dtype)
         leaf = leaf_of(path, made)

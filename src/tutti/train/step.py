@@ -66,18 +66,26 @@ class Step:
             self._keep_piece(piece, gradients, optimizers)
         else:
             reduce.scale(gradients, piece.size / self.deal.total)
-        return self._finish(steppers, optimizers, compute_s) if is_last else False
+        if not is_last:
+            return False
+        return self._finish(steppers, optimizers, compute_s, None if self.is_deferred else gradients)
 
     def commit_idle(self) -> bool:
         """A rank without samples in a short last step takes part with nothing."""
         steppers = self.job.steppers or self.job.protected.optimizers()
-        return self._finish(steppers, self._optimizers(steppers), 0.0)
+        return self._finish(steppers, self._optimizers(steppers), 0.0, None)
 
-    def _finish(self, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], compute_s: float) -> bool:
+    def _finish(
+        self,
+        steppers: Sequence[Any],
+        optimizers: list[torch.optim.Optimizer],
+        compute_s: float,
+        gradients: list[torch.Tensor] | None,
+    ) -> bool:
         job = self.job
         if job.member:
             job.member.phase(REDUCE, job.course.step, compute_s)
-        is_ok = self._reduce(optimizers)
+        is_ok = self._reduce(self._gradients(optimizers) if gradients is None else gradients)
         try:
             verdict = self._vote(is_ok)
         except GroupLost as error:
@@ -185,9 +193,8 @@ class Step:
             torch._foreach_add_(self._sums, gradients, alpha=piece.size / self.deal.total)
         self._drop(optimizers)
 
-    def _reduce(self, optimizers: list[torch.optim.Optimizer]) -> bool:
+    def _reduce(self, gradients: list[torch.Tensor]) -> bool:
         """Everyone's gradients together; False when a collective of this step failed."""
-        gradients = self._gradients(optimizers)
         if self.numerics == "ordered":
             self._reduce_ordered(gradients)
         elif gradients:

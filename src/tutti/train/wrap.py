@@ -39,12 +39,16 @@ class Wrappers:
 
     def owned(self) -> set[int]:
         """Parameters whose gradients a wrapper reduces during backward."""
+        if not len(_made):
+            return set()
         return {id(p) for model in _made if model.require_backward_grad_sync for p in model.parameters()}
 
     def prepare(self, share: int, total: int, world: int, is_deferred: bool, roots: list[torch.nn.Module]) -> None:
         """Before a piece: wrappers average over ranks, so a rank with a larger share counts more by scaling its
         gradient.
         """
+        if not len(_made) and not roots:
+            return
         for model in _made:
             model.require_backward_grad_sync = not is_deferred
         self.scale = 1.0 if is_deferred or share * world == total else share * world / total

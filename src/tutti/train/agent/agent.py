@@ -26,6 +26,7 @@ from tutti.train.agent.story import Story
 from tutti.train.agent.watch import Watch, cpu_s
 
 LOOK_S = 0.02
+CALM_S = 1.0
 
 
 class Hands(Protocol):
@@ -89,6 +90,7 @@ class Agent:
         self.restart_s = 0.0
         self.parked = ""
         self._attempt_began = time.monotonic()
+        self._announced_at = 0.0
         self.hangs = Hangs()
         self._slow: set[str] = set()
         self._stalled = ""
@@ -116,6 +118,7 @@ class Agent:
         if time.monotonic() >= self._next_hang_look:
             self._next_hang_look = time.monotonic() + 0.25
             self._look_for_hangs()
+        self.roster.is_calm = self._is_calm()
         self._follow_orders()
 
     def say_all(self, message: lines.Message) -> None:
@@ -371,7 +374,13 @@ class Agent:
                 self.code = order.code
                 self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
 
+    def _is_calm(self) -> bool:
+        """Whether the present generation has committed a step, or has had the time to."""
+        has_committed = self.progress.get("generation") == self.roster.generation.number
+        return has_committed or time.monotonic() - self._announced_at > CALM_S
+
     def _announce(self, order: roster.Announce) -> None:
+        self._announced_at = time.monotonic()
         domains = tuple(self.seats[name].domain for name in order.generation.members)
         following = replace(order.generation, store=self.hands.store(), domains=domains)
         before = set(self.roster.generation.members)

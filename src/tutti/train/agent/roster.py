@@ -93,6 +93,7 @@ class Roster:
     fruitless: int = 0
     holes: int = 0
     is_ending: bool = False
+    is_calm: bool = True
     attempt: int = 0
 
     # facts
@@ -309,7 +310,8 @@ class Roster:
         missing -= self.holes
         if self.generation.number == 0:
             missing -= self.spares
-        elif not self.is_settled():
+        elif not self.is_settled() or not self.is_calm:
+            # A new process takes the processors from the first step of those who have just come together.
             return []
         return [Spawn(missing)] if missing > 0 else []
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 MAGIC = b"TUTTIS02"
 HEADER = struct.Struct("<8sIIqqQQ32sQQ")
@@ -47,6 +48,22 @@ class Label:
     is_digested: bool = False
 
 
+_mapped: WeakValueDictionary[tuple[int, int], mmap.mmap] = WeakValueDictionary()
+
+
+def mapped(file: int, size: int, is_filled: bool) -> mmap.mmap:
+    """A file in memory. One that this process has mapped already is not mapped again: every page of it would have to
+    be asked for once more, which takes as long as reading it.
+    """
+    found = os.fstat(file)
+    key = (found.st_dev, found.st_ino)
+    memory = _mapped.get(key)
+    if memory is None:
+        populate = getattr(mmap, "MAP_POPULATE", 0) if is_filled else 0
+        memory = _mapped[key] = mmap.mmap(file, size, flags=mmap.MAP_SHARED | populate)
+    return memory
+
+
 class Slot:
     """One slot file, opened by one process."""
 
@@ -55,8 +72,7 @@ class Slot:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._size = os.fstat(self._file).st_size
         self._data_at = PAGE + round_up(table_capacity)
-        populate = getattr(mmap, "MAP_POPULATE", 0) if is_filled else 0
-        self.memory = mmap.mmap(self._file, self._size, flags=mmap.MAP_SHARED | populate)
+        self.memory = mapped(self._file, self._size, is_filled)
 
     @property
     def capacity(self) -> int:

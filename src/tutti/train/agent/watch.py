@@ -8,6 +8,8 @@ from pathlib import Path
 
 FLAGS, EXIT_CODE = 6, 49
 PF_EXITING = 0x4
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Another for each start of the machine; a test may name another file."""
 
 
 class Watch:
@@ -95,7 +97,7 @@ def started_at(pid: int) -> str:
 
 def identity(pid: int) -> str:
     """A process named so that no later process is mistaken for it."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = Path(os.environ.get("TUTTI_FAULT_BOOT_ID") or BOOT_ID).read_text().strip()
     return f"{boot}/{pid}/{started_at(pid)}"
 
 
