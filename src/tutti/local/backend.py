@@ -265,6 +265,8 @@ class LocalBackend:
         one.code, one.released = code, expected
         if held.is_loose:
             self.remains.task_over(held, run, one, code)
+        elif held.stands_alone(one.role):
+            self.remains.alone_over(held, run, one, expected)
         elif code < 0 and not expected and not run.leaving and not held.is_led:
             self.on_news(held, "lost", f"rank {rank} was {died(code)}")
             if run.here(one.role):
@@ -289,7 +291,7 @@ class LocalBackend:
             enter = entering(held.gang, stay, seats, self.booking.chooser(held.name), held.course.tasks)
         except NoRoom as problem:
             return Refused(str(problem))
-        asks = not held.is_loose and "resize" in run.can
+        asks = "resize" in run.can and not all(held.stands_alone(one.role) for one in (*out, *enter))
         if out and enter and not held.is_loose:
             self.booking.give(held.name, [device for one in enter for device in one.devices])
             return Refused("members cannot move to another node while they run")
@@ -379,12 +381,11 @@ class LocalBackend:
         self._give_devices(held, [device for one in gone for device in one.devices])
         self.journal.later(shelf.moved(run))
         here = run.here()
-        if held.is_loose:
+        if held.is_loose or len(here) != sum(s.members for s in change.seats):
             self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, here, change.seats)))
-            return
-        seats = change.seats if len(here) == sum(s.members for s in change.seats) else seats_of(held.gang, here)
-        self.tell(ev.Resized(now_us(), held.name, seats))
-        if run.broken:
+        else:
+            self.tell(ev.Resized(now_us(), held.name, change.seats))
+        if run.broken and not held.is_loose:
             run.broken = False
             self.tell(ev.Running(now_us(), held.name))
 

@@ -102,6 +102,8 @@ class Course(msgspec.Struct):
     device_us: int = 0
     """Device time of runs that are over."""
     first_started: int = 0
+    tries: dict[int, int] = {}
+    """How often a loose member beside others that stay together was started again, by its id."""
 
 
 class Held(msgspec.Struct):
@@ -134,6 +136,10 @@ class Held(msgspec.Struct):
     def is_loose(self) -> bool:
         """Whether its members come and go one by one."""
         return all(role.coupling is Coupling.LOOSE for role in self.gang.roles)
+
+    def stands_alone(self, role: int) -> bool:
+        """Whether members of this role come and go one by one, whatever holds for the others."""
+        return self.gang.roles[role].coupling is Coupling.LOOSE
 
 
 def tasks_of(job: Job) -> Tasks | None:

@@ -62,6 +62,24 @@ class Remains:
         else:
             self._done(held, run, one)
 
+    def alone_over(self, held: Held, run: Run, one: Placed, expected: bool) -> None:
+        """A loose member beside others that stay together: it is done, or it is started again, and they go on."""
+        code = one.code or 0
+        if expected or run.leaving:
+            return
+        self._free(held, one)
+        tries = held.course.tries.get(one.id, 0)
+        fate = f"{held.gang.roles[one.role].name} {one.role_rank} {'was ' if code < 0 else ''}{died(code)}"
+        if code and tries < held.job.retries:
+            held.course.tries[one.id] = tries + 1
+            self._backend.on_news(held, "lost", f"{fate}; it is started again and the others go on")
+            self._backend.tell(ev.MemberLost(_now(), held.name, one.role, (one.node,), (1,)))
+        else:
+            if code:
+                self._backend.on_news(held, "lost", f"{fate}; it is given up after {tries + 1} tries")
+            self._backend.tell(ev.MembersDone(_now(), held.name, one.role, (one.node,), (1,)))
+        self._backend.journal.later(shelf.moved(run), shelf.coursed(held))
+
     def _lost(self, held: Held, run: Run, one: Placed, code: int) -> None:
         self._backend.on_news(held, "lost", f"task {max(one.task, one.id)} was {died(code)}; it is tried again")
         self._free(held, one)

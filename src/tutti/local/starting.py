@@ -141,7 +141,8 @@ class Starting:
         given = variables(self.place(held, run, one), self.gathering(held, run), captured)
         locks = [] if held.is_led else self.locks_of([one])
         words = list(words_of(part.command)) if held.job.roles and part.command else []
-        return MemberSpec(one.id, given, locks, self._cpus(one), self._with_task(held, one, words))
+        argv = self._with_task(held, one, words)
+        return MemberSpec(one.id, given, locks, self._cpus(one), argv, held.stands_alone(one.role))
 
     def _with_task(self, held: Held, one: Placed, words: list[str]) -> list[str]:
         """A `{task}` in the command of an array stands for the number of the task."""
@@ -169,7 +170,7 @@ class Starting:
             per_node=tuple(sum(1 for other in here if other.node == node) for node in nodes),
             port=run.port,
             role=held.gang.roles[one.role].name,
-            role_rank=_at(mine, one),
+            role_rank=one.role_rank if held.stands_alone(one.role) and not held.is_loose else _at(mine, one),
             addresses=self._addresses(held, here, run.port),
             gpus=ask.get(DEVICE, 0),
             devices=tuple(self._numbers[d].index for m in (here if held.is_led else [one]) for d in m.devices),

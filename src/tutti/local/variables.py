@@ -13,11 +13,13 @@ from tutti.jobs.delivery import variables as delivered
 from tutti.jobs.place import Place
 
 FOREIGN = re.compile(
-    r"(?:SLURM|SRUN|SBATCH|SALLOC|SLURMD|PMIX?|PMI2|MPI_LOCAL|HYDRA|MV2|PALS|PBS|LSB|LSF|FLUX|PET|TORCHELASTIC|JAX)_\w*"
-    r"|OMPI_(?!MCA_|ALLOW_)\w*|TF_CONFIG|(?:LOCAL_|GROUP_|ROLE_)?RANK|(?:LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|NODE_RANK|MASTER_(?:ADDR|PORT)"
+    r"(?:SLURM|SRUN|SBATCH|SALLOC|SLURMD|PMIX?|PMI2|MPI_LOCAL|HYDRA|MV2|PALS|PBS|LSB|LSF|FLUX|PET|TORCHELASTIC)_\w*"
+    r"|OMPI_(?!MCA_|ALLOW_)\w*|JAX_(?:COORDINATOR_\w+|NUM_PROCESSES|PROCESS_ID|LOCAL_DEVICE_IDS)|TF_CONFIG"
+    r"|(?:LOCAL_|GROUP_|ROLE_)?RANK|(?:LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|NODE_RANK|MASTER_(?:ADDR|PORT)"
     r"|ROLE_NAME|TUTTI_(?!HOME|LOCKS|DEVICES$|TRAIN|HANG|STEPS)\w*|CUDA_VISIBLE_DEVICES"
 )
-"""Variables of cluster managers, ours included, that a captured environment may carry; settings of Open MPI stay."""
+"""Variables of cluster managers, ours included, that a captured environment may carry; what users set for Open MPI and
+JAX stays."""
 
 
 class Gathering(msgspec.Struct, frozen=True):

@@ -202,15 +202,26 @@ class Keeper:
         one.watch.close()
         self._drain(one)
         self._judge(one)
-        if one.released or self.spec.loose or (code < 0 and not self.stopping_since):
+        if one.released or one.spec.loose or (code < 0 and not self.stopping_since):
             # Its place may be given to somebody else, so nothing of it may be left there.
             tree.end_session(one.pid)
             self.locks.give(one.spec.locks)
         self.tell({**exit_message(one), "ending": bool(self.stopping_since)})
-        if self.spec.loose:
+        if one.spec.loose:
             # Of thousands of tasks only those that run may keep files open.
             self._close_log(one)
             one.log.close()
+        self._end_of_the_rest()
+
+    def _end_of_the_rest(self) -> None:
+        """Loose members serve those that stay together: without them they have nothing to do."""
+        if self.spec.loose or self.stopping_since or any(self._runs(rank) for rank in self._tight()):
+            return
+        if any(one.code is None for one in self.members.values()):
+            self.stop(self.spec.grace_s, "")
+
+    def _tight(self) -> list[int]:
+        return [one.rank for one in self.members.values() if not one.spec.loose]
 
     def _drain(self, one: Member) -> None:
         """Its last words, as far as they are there; a child of it may still hold the pipe open."""
@@ -218,7 +229,7 @@ class Keeper:
             one.log.pump(64)
 
     def _judge(self, one: Member) -> None:
-        if one.code in (0, PREEMPTED) or one.released or self.stopping_since or self.spec.loose:
+        if one.code in (0, PREEMPTED) or one.released or self.stopping_since or one.spec.loose:
             return
         if one.code is not None and one.code < 0:
             self.lost_first = True
@@ -384,7 +395,8 @@ class Keeper:
 
     def record(self, left: list[int]) -> dict[str, Any]:
         """How it ended."""
-        first = first_failure(list(self.members.values()))
+        counted = [one for one in self.members.values() if self.spec.loose or not one.spec.loose]
+        first = first_failure(counted)
         return {
             "version": 1,
             "job": self.spec.job,

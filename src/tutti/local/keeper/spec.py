@@ -21,6 +21,8 @@ class MemberSpec:
     """Processors it is kept to; none means all."""
     argv: list[str] = field(default_factory=list)
     """Its own command, where it differs from the others'."""
+    loose: bool = False
+    """Nobody waits for it: what becomes of it is no business of the others."""
 
 
 @dataclass
