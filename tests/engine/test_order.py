@@ -71,6 +71,24 @@ def promised(start):
             gang("a", downtime_cost=1, submitted=6 * DAY),
             id="a day at five units an hour costs more than four days at one",
         ),
+        pytest.param(
+            Term.STRETCH,
+            gang("z", run_s=3600, submitted=3 * HOUR),
+            gang("a", run_s=3 * 3600),
+            id="an hour's run passes one of three hours that came less than four hours before it",
+        ),
+        pytest.param(
+            Term.STRETCH,
+            gang("z", run_s=3 * 3600),
+            gang("a", run_s=3600, submitted=5 * HOUR),
+            id="and does not pass it later: nobody starves",
+        ),
+        pytest.param(
+            Term.STRETCH, gang("z"), gang("a", run_s=60, submitted=2 * DAY), id="no estimate counts as a day at most"
+        ),
+        pytest.param(
+            Term.STRETCH, gang("z", run_s=10**7), gang("a", run_s=60, submitted=2 * DAY), id="so does a longer run"
+        ),
         pytest.param(Term.SHORTEST, gang("z", run_s=60), gang("a", run_s=61), id="the shorter run"),
         pytest.param(Term.SHORTEST, gang("z", run_s=10**6), gang("a"), id="any estimate before none"),
         pytest.param(Term.SMALLEST, gang("z", 2, gpu=2), gang("a", 5, gpu=1), id="fewer cards in all"),

@@ -182,3 +182,33 @@ def test_spares_the_insured_goes_on_at_once_and_the_hopeful_waits_for_cards():
     assert held(variant, "insured") == [5, 4, 4]
     assert variant.record.interruptions[hopeful] == 1
     assert end(variant, "hopeful") > end(variant, "insured") + 90 * MINUTE
+
+
+HUGE = """
+title = "Huge: a gang that fits nowhere"
+story = "Fifteen cards are asked for, and eight are there."
+moral = "It waits for ever, and the others run."
+[cluster]
+nodes = 2
+each = 4
+[variants.balanced]
+policy = "balanced"
+[[gang]]
+name = "huge"
+runs = "10m"
+workers = 5
+gpus = 3
+[[gang]]
+name = "small"
+runs = "10m"
+"""
+
+
+def test_a_scene_whose_gang_fits_nowhere_ends_when_nothing_more_can_happen(tmp_path):
+    path = tmp_path / "huge.toml"
+    path.write_text(HUGE)
+    scene = read_scene(path)
+    variants = play(scene)
+    assert variants[0].unfinished == ["huge"]
+    assert variants[0].finished == ["small"]
+    assert "  stuck for ever: huge never gets its 15 cards." in told(scene, variants, 100)

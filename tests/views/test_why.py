@@ -11,7 +11,7 @@ from tests.worlds import NONSENSE, scenes
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.explain import explain
-from tutti.engine.model import SECOND, Gang, Queue, Role, Shape, Token
+from tutti.engine.model import MINUTE, SECOND, Gang, Queue, Role, Shape, Token
 from tutti.engine.policy import Order, Policy, Reclaim, Reservation
 from tutti.engine.remedy import remedies
 from tutti.views.plan import plan_lines, reason_lines
@@ -31,6 +31,7 @@ def racks():
 
 
 BALANCED = Policy()
+FAR = Policy(reserve=Reservation(depth=4))
 
 
 def said(world, name, policy=BALANCED, **more):
@@ -47,12 +48,21 @@ def test_the_whole_page():
         "  nodes         11 in all: 5 busy (gpu), 3 with room, 2 draining, 1 with room, but outside (rack)\n"
         "  ahead         bert (6 members) does not hold it up\n"
         "  held by       vision (ends in 40.0 min), speech (ends in 1.8 h), whole-d (ends in 4.8 h)\n"
-        "  order         priority 0, no deadline, age 41.0 min\n"
-        "  promise       it starts in 1.8 h at the latest, if others end as estimated\n"
+        "  order         priority 0, no deadline, due for 39.0 min, age 41.0 min\n"
         "  start         when speech has ended (expected in 1.8 h), if nothing else changes\n"
         '  to start now  workers = 3   or   within = "any"\n'
         "  nothing is wrong with the job; waiting is fine"
     )
+
+
+def test_a_promise_is_told():
+    assert "  promise       it starts in 1.8 h at the latest, if others end as estimated" in said(racks(), "llama", FAR)
+
+
+def test_a_gang_that_is_due_says_since_when():
+    world = seat(drawn("8"), gang("runs", 1, gpu=8, run_s=50000), "n0")
+    submit(world, gang("short", 1, gpu=8, run_s=60, submitted=NOW - 10 * MINUTE))
+    assert "no deadline, due for 8.0 min, age 10.0 min" in said(world, "short")
 
 
 def test_the_page_on_reading_it_shows_what_is_printed():
@@ -113,8 +123,8 @@ def test_ordinals(number, word):
 
 def test_json_says_the_same():
     view = racks().view()
-    found = explain(view, NOW, Policy(), "llama")
-    whole = json.loads(json.dumps(why_json(found, remedies(view, NOW, Policy(), "llama"))))
+    found = explain(view, NOW, FAR, "llama")
+    whole = json.loads(json.dumps(why_json(found, remedies(view, NOW, FAR, "llama"))))
     assert whole["schema"] == "tutti/v1"
     assert (whole["reason"], whole["class"], whole["asked"], whole["placeable"]) == ("NoDomain", "wait", 4, 3)
     assert whole["domains"][0] == {"name": "b", "room": 3, "needed": 4, "nodes": 4, "unwell": 0}

@@ -416,6 +416,8 @@ def _value(desk: Desk, job: Job, term: Term, key: int) -> int:
             return max(desk.now - job.gang.submitted, 0)
         case Term.SLACK:
             return NEVER if key >= NEVER else key - desk.now
+        case Term.STRETCH:
+            return key - desk.now
         case Term.DOWNTIME | Term.LARGEST | Term.WFP3 | Term.UNI:
             return -key
         case _:

@@ -9,7 +9,7 @@ from typing import cast
 
 from .demand import Demand, wanted
 from .estimate import run_time, sizes
-from .model import NEVER, SECOND, Job, Queue, State
+from .model import DAY, NEVER, SECOND, Job, Queue, State
 from .news import News
 from .policy import Order, Policy, Term
 from .quota import Shares, slice_end
@@ -25,6 +25,10 @@ FRACTION = 48
 """Bits after the point in logarithms."""
 FINE = 1 << 80
 """Scores of the literature are kept in parts this fine; what is still equal is left to the next term."""
+STRETCH = 2
+"""How many times its run time a gang waits before it counts as due."""
+LONGEST_STRETCHED = DAY
+"""Run times above this, and those nobody knows, count as this: nobody is passed by who comes two days later."""
 LOG10_2 = 84_732_411_018_727
 """The decimal logarithm of two, with 48 bits after the point."""
 PER_LN2 = 406_082_553_034_799
@@ -83,6 +87,11 @@ def _latest_start(gauge: Gauge, job: Job) -> int:
 
 def _promised(job: Job) -> int:
     return job.life.promise.start if job.life.promise else NEVER + 1
+
+
+def _due(gauge: Gauge, job: Job) -> int:
+    """When the gang will have waited so many times as long as it runs: a short one is due sooner, an old one too."""
+    return job.gang.submitted + STRETCH * min(gauge.run(job), LONGEST_STRETCHED)
 
 
 def _attained(gauge: Gauge, job: Job) -> int:
@@ -144,6 +153,7 @@ _TERMS: dict[Term, Callable[[Gauge, list[Job]], list[int]]] = {
     Term.SLACK: lambda gauge, jobs: [_latest_start(gauge, job) for job in jobs],
     Term.AGE: lambda _, jobs: [job.gang.submitted for job in jobs],
     Term.DOWNTIME: lambda gauge, jobs: [-job.gang.downtime_cost * gauge.waited(job) for job in jobs],
+    Term.STRETCH: lambda gauge, jobs: [_due(gauge, job) for job in jobs],
     Term.SHORTEST: lambda gauge, jobs: [gauge.run(job) for job in jobs],
     Term.SMALLEST: lambda gauge, jobs: [gauge.size(job) for job in jobs],
     Term.LARGEST: lambda gauge, jobs: [-gauge.size(job) for job in jobs],

@@ -33,6 +33,7 @@ class Term(StrEnum):
     SLACK = "slack"
     AGE = "age"
     DOWNTIME = "downtime"
+    STRETCH = "stretch"
     SHORTEST = "shortest"
     SMALLEST = "smallest"
     LARGEST = "largest"
@@ -55,7 +56,7 @@ class Break(StrEnum):
 class Order(Data, frozen=True):
     """Who goes first."""
 
-    terms: tuple[Term, ...] = (Term.PRIORITY, Term.SLACK, Term.AGE)
+    terms: tuple[Term, ...] = (Term.PRIORITY, Term.SLACK, Term.STRETCH, Term.AGE)
     """What gangs of a queue are ordered by; the first term that differs decides, and the name decides last."""
     fair_share: bool = True
     """Queues take turns by their dominant share of what they deserve; otherwise all gangs stand in one line."""
@@ -74,13 +75,13 @@ class Order(Data, frozen=True):
 class Reservation(Data, frozen=True):
     """How far ahead room is kept."""
 
-    depth: Depth = 4
+    depth: Depth = 1
     """How many waiting gangs get a promise: 0 is none, 1 is EASY, 'all' (-1 in the engine) is conservative."""
     quantile: Percentile = 90
     """Promises assume that running gangs end by this percentile of their estimates."""
     backfill: Term = Term.AGE
     """Order in which gangs behind the promises are tried; `age` keeps the queue's order."""
-    max_wait: Duration = 1 * DAY
+    max_wait: Duration = 3 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (
         Break.BETTER_START,

@@ -1,6 +1,6 @@
 """Policies with a name: a place to start from, each with the trade-off it makes."""
 
-from .model import MINUTE, Data
+from .model import DAY, MINUTE, Data
 from .policy import ALL, Growth, Order, Policy, Reclaim, Reservation, Rotation, Term
 
 DEFAULT = "balanced"
@@ -8,6 +8,7 @@ DEFAULT = "balanced"
 NOTHING_BACK = Reclaim(surplus=False, priority=False, quota=False)
 NO_GROWTH = Growth(on=False)
 NO_TURNS = Rotation(on=False)
+BY_AGE = Order(terms=(Term.PRIORITY, Term.SLACK, Term.AGE))
 
 
 class Preset(Data, frozen=True):
@@ -53,16 +54,16 @@ _ALL = (
         Policy(
             "fair",
             Order(terms=(Term.PRIORITY, Term.AGE)),
-            Reservation(depth=1),
+            Reservation(depth=1, max_wait=1 * DAY),
             Reclaim(surplus=True, priority=False, quota=True),
         ),
     ),
     Preset(
         "Nothing is resized or interrupted and promises reach far: calm for jobs that cannot restart, less goodput.",
-        Policy("rigid", Order(), Reservation(depth=64), NOTHING_BACK, NO_GROWTH, rotate=NO_TURNS),
+        Policy("rigid", BY_AGE, Reservation(depth=64, max_wait=1 * DAY), NOTHING_BACK, NO_GROWTH, rotate=NO_TURNS),
     ),
     Preset(
-        "A few promises, surplus taken back before jobs, growth into gaps: the default, no extreme in anything.",
+        "Waits in proportion to run times, one promise, surplus taken back before jobs: the default, no extreme.",
         Policy(),
     ),
     Preset(

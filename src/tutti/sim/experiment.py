@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tutti.drive.account import Counting
+from tutti.drive.account import Counting, Spent
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger, Report
 from tutti.drive.notice import Notice
@@ -20,7 +20,7 @@ from .backend import News
 from .cluster import devices, plain, read_cluster, widest_node
 from .faults import Fault, put_on, read_faults
 from .intake import Cut, Estimates, EstimateSource, Tasks
-from .metrics import Metrics, measure
+from .metrics import Metrics, Window, measure, steady
 from .pods import POD_FIFO, PodByPod
 from .record import Record
 from .run import Simulation
@@ -144,8 +144,12 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     )
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, case.faults)
     samples: Samples = []
+    rows = case.log.rows
+    window = Window(case.since or rows[0].at, rows[-1].at)
+    ends: Samples = []
+    for moment in (window.since, window.until):
+        look_at(simulation, ledger, ends, moment)
     if case.keep_nodes:
-        rows = case.log.rows
         sample(simulation, ledger, samples, rows[0].at, max((rows[-1].at - rows[0].at) // SAMPLES, SECOND))
     begun = time.perf_counter()
     interrupted = False
@@ -155,18 +159,39 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         interrupted = True
     took = time.perf_counter() - begun
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
-    metrics = measure(simulation.record, policy.name, case.devices, report.goodput_ppm / 1e6, took, case.since)
+    goodput = _goodput(report, ends, window, case.devices)
+    metrics = measure(simulation.record, policy.name, case.devices, goodput, took, case.since)
     samples.append((report.at, report.total))
     return Outcome(policy, metrics, simulation.record, report, interrupted, samples, troubles)
 
 
-def sample(simulation: Simulation, ledger: Ledger, samples: Samples, first: int, step: int) -> None:
-    """Look at the ledger at even distances, for as long as there are jobs."""
+def look_at(simulation: Simulation, ledger: Ledger, samples: Samples, moment: int) -> None:
+    """Look at the ledger once."""
 
     def look(at: int) -> News:
         simulation.settle()
         samples.append((at, ledger.report(simulation.driver.world, at).total))
-        simulation.agenda.add(at + step, Rank.NODES, look)
+        return []
+
+    simulation.agenda.add(moment, Rank.NODES, look)
+
+
+def _goodput(report: Report, ends: Samples, window: Window, devices: int) -> float:
+    """Useful time over all there was while jobs came; over everything where most happens after the last of them."""
+    if len(ends) < 2 or steady(window, report.at) is not window or window.until <= window.since:
+        return report.goodput_ppm / 1e6
+    before, after = (total.get(Spent.USEFUL, 0) for _, total in ends)
+    return (after - before) / (devices * (window.until - window.since))
+
+
+def sample(simulation: Simulation, ledger: Ledger, samples: Samples, first: int, step: int) -> None:
+    """Look at the ledger at even distances, for as long as something happens in between."""
+
+    def look(at: int) -> News:
+        simulation.settle()
+        samples.append((at, ledger.report(simulation.driver.world, at).total))
+        if simulation.has_more:
+            simulation.agenda.add(at + step, Rank.NODES, look)
         return []
 
     simulation.agenda.add(first, Rank.NODES, look)

@@ -7,6 +7,7 @@ from tutti.engine.model import SECOND, Data
 from .record import Column, Record
 
 THRESHOLD_S = 10
+Times = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 class Spread(Data, frozen=True):
@@ -34,7 +35,9 @@ class Metrics(Data, frozen=True):
     """Jain's index over the mean slowdowns of users: 1 is even, 1/n is all to one."""
     promised: int
     promise_error_s: float
-    """Mean distance of the first promised start from the real one."""
+    """Mean distance of the first promised start from the real one, whichever was earlier."""
+    promise_error_part: float
+    """The same distances over how far ahead the promises looked: 0.3 is half an hour off in a hundred minutes."""
     promises_late: float
     """Part of the promised jobs that started later than first promised, by more than a second."""
     makespan_s: float
@@ -61,6 +64,7 @@ class Metrics(Data, frozen=True):
             "fairness": self.fairness,
             "promised": self.promised,
             "avg_promise_error_s": self.promise_error_s,
+            "promise_error_part": self.promise_error_part,
             "promises_late": self.promises_late,
         }
 
@@ -69,10 +73,29 @@ def _spread(name: str, spread: Spread, unit: str) -> dict[str, float]:
     return {f"p50_{name}{unit}": spread.p50, f"p99_{name}{unit}": spread.p99}
 
 
+class Window(Data, frozen=True):
+    """The part of a run in which use is measured: after the warm-up, and while jobs keep coming."""
+
+    since: int
+    until: int
+
+
+def window_of(submitted: Column, since: int = 0) -> Window:
+    """From a moment on (or the first submission) until the last submission."""
+    if not len(submitted):
+        return Window(since, since)
+    return Window(max(since, int(submitted.min())), int(submitted.max()))
+
+
+def steady(window: Window, end: int) -> Window:
+    """The window, or all the time after the warm-up where most of it comes after the last submission."""
+    return window if 2 * (window.until - window.since) >= end - window.since else Window(window.since, end)
+
+
 def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0) -> Metrics:
     """The figures of a run on so many devices, played in so many seconds of real time.
 
-    Jobs submitted before `since` count only for how much was held and how long it all took.
+    Jobs submitted before `since` count only for how long it all took, and for what they held later.
     """
     submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
     counted = submitted >= since
@@ -80,8 +103,8 @@ def measure(record: Record, policy: str, devices: int, goodput: float, took_s: f
     flow = (ended - submitted)[over] / SECOND
     run = record.column("work")[over] / SECOND
     slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
-    span = _span(submitted, ended)
-    errors = _promise_errors(record, started, counted)
+    errors, ahead = _promise_errors(record, started, counted)
+    window = steady(window_of(submitted, since), int(max(ended.max(initial=0), submitted.max(initial=0))))
     return Metrics(
         policy=policy,
         jobs=len(record),
@@ -90,14 +113,15 @@ def measure(record: Record, policy: str, devices: int, goodput: float, took_s: f
         wait_s=spread_of((started - submitted)[(started >= 0) & counted] / SECOND),
         completion_s=spread_of(flow),
         slowdown=spread_of(slowdown),
-        utilization=_held(record, ended) / (devices * span) if span else 0.0,
+        utilization=_held(record, window) / max(devices * (window.until - window.since), 1),
         goodput=goodput,
         interruptions=int(record.column("interruptions").sum()),
         fairness=fairness(record, slowdown, over),
         promised=len(errors),
         promise_error_s=float(np.abs(errors).mean()) if len(errors) else 0.0,
+        promise_error_part=float(np.abs(errors).sum() / max(ahead.sum(), 1.0)),
         promises_late=float((errors > 1).mean()) if len(errors) else 0.0,
-        makespan_s=span,
+        makespan_s=_span(submitted, ended),
         jobs_per_s=len(record) / max(took_s, 1e-9),
     )
 
@@ -114,21 +138,22 @@ def _span(submitted: Column, ended: Column) -> float:
     return float(max(ended.max(), submitted.max()) - submitted.min()) / SECOND if len(submitted) else 0.0
 
 
-def _held(record: Record, ended: Column) -> float:
-    """Device-seconds held by anybody."""
+def _held(record: Record, window: Window) -> int:
+    """Device-time held by anybody inside the window."""
     spells = record.spells
     end = np.array(spells.ended, np.int64)
-    end = np.where(end < 0, ended.max(initial=0), end)
-    begun = np.array(spells.begun, np.int64)
-    return float(((end - begun).clip(min=0) * np.array(spells.devices, np.int64)).sum()) / SECOND
+    end = np.where(end < 0, window.until, end).clip(window.since, window.until)
+    begun = np.array(spells.begun, np.int64).clip(window.since, window.until)
+    return int(((end - begun).clip(min=0) * np.array(spells.devices, np.int64)).sum())
 
 
 def _promise_errors(
     record: Record, started: Column, counted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    promised = record.column("promised")
+) -> tuple[Times, Times]:
+    """How much later than first promised each start was, and how far ahead the promise looked."""
+    promised, told = record.column("promised"), record.column("told")
     known = (promised >= 0) & (started >= 0) & counted
-    return (started - promised)[known] / SECOND
+    return (started - promised)[known] / SECOND, (promised - told)[known] / SECOND
 
 
 def fairness(

@@ -101,6 +101,12 @@ class Simulation:
         return bool(self.cluster.runs) or not self._all_here
 
     @property
+    def has_more(self) -> bool:
+        """Whether anything is still to happen or to be decided."""
+        wakes = self._fruitless < PATIENCE and self.driver.wake_at < NEVER
+        return bool(self.agenda) or (wakes and bool(self.cluster.runs))
+
+    @property
     def stuck(self) -> list[str]:
         """Tasks that were submitted and never ended."""
         return list(self.cluster.runs)

@@ -34,11 +34,10 @@ def outcome(played: Played) -> list[str]:
     record = played.record
     finished, open_ = played.finished, played.unfinished
     if open_:
-        held = [f"{name} holds {_held(played, name)} and waits for more" for name in open_[:MOST_LISTED]]
-        return [
-            f"  stuck for ever: {'; '.join(held)}.",
-            "  (small letters: cards that are held while nothing computes)",
-        ]
+        held = {name: _held(played, name) for name in open_}
+        how = "; ".join(_stuck(played, name, held[name]) for name in open_[:MOST_LISTED])
+        key = ["  (small letters: cards that are held while nothing computes)"] if any(held.values()) else []
+        return [f"  stuck for ever: {how}.", *key]
     mean = sum(record.ended[row] - record.submitted[row] for row in range(len(record))) / max(len(record), 1)
     lines = [
         f"  all {len(finished)} finish; mean completion {mean / MINUTE:.0f} min, the last after {_last(played)} min."
@@ -70,16 +69,22 @@ def _last(played: Played) -> str:
     return f"{max(played.record.ended) / MINUTE:.0f}"
 
 
-def _held(played: Played, name: str) -> str:
-    """Cards a gang holds at the end, of those it needs."""
+def _stuck(played: Played, name: str, held: int) -> str:
+    width = played.record.width[played.record.names.index(name)]
+    if not held:
+        return f"{name} never gets its {width} cards"
+    return f"{name} holds {held} of {width} cards and waits for more"
+
+
+def _held(played: Played, name: str) -> int:
+    """Cards a gang holds at the end."""
     record, spells = played.record, played.record.spells
     row = record.names.index(name)
-    held = sum(
+    return sum(
         devices
         for task, ended, devices in zip(spells.task, spells.ended, spells.devices, strict=True)
         if task == row and ended < 0
     )
-    return f"{held} of {record.width[row]} cards"
 
 
 def as_results(variants: list[Played]) -> list[dict[str, object]]:
