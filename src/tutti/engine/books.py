@@ -77,7 +77,7 @@ class Books:
         self.domain_free: dict[int, dict[str, int]] = {}
         self.draining: dict[int, int] = {}
         self.spare_slots: list[int] = []
-        self._line: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._line: tuple[NDArray[np.int64], NDArray[np.int64], bool] | None = None
         self.units: list[int] = []
         """Every amount of a resource is a multiple of its unit."""
         self.total: list[int] = []
@@ -88,9 +88,10 @@ class Books:
         self._last_view: weakref.ref[View] | None = None
         self._shown: tuple[Shown, ...] = ()
 
-    def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
 
+        The last entry says whether nodes are numbered along the line.
         Nodes that are gone have a position but are not in the line.
         """
         if self._line is None:
@@ -99,7 +100,7 @@ class Books:
             order = sorted(here, key=lambda i: walk(cast("Node", self.nodes[i])))
             line = np.empty(len(self.nodes), np.int64)
             line[order + gone] = np.arange(len(self.nodes))
-            self._line = frozen(line), frozen(np.array(order, np.int64))
+            self._line = frozen(line), frozen(np.array(order, np.int64)), order == list(range(len(order)))
         return self._line
 
     def shown(self) -> tuple["Shown", ...]:

@@ -18,7 +18,7 @@ UNKNOWN = object()
 class Kin:
     """What gangs share that have equal roles and no wishes of their own: it is found out once for all."""
 
-    __slots__ = ("alike", "flaw", "gang", "ground", "needs", "simple", "sizes")
+    __slots__ = ("alike", "flaw", "free", "gang", "ground", "needs", "simple", "sizes")
 
     def __init__(self, view: View, gang: Gang, numbers: dict[object, int]) -> None:
         self.gang = gang
@@ -29,6 +29,8 @@ class Kin:
         """Why they can never start as they are, if so."""
         self.simple = _is_simple(gang, self.needs)
         """One role on one shape with no company to mind: what failed for one of the kind fails for a larger one."""
+        self.free = self.simple and _is_free(gang, self.needs[0][0])
+        """Nothing but room in sum decides whether they can sit."""
         self.alike: object = numbers.setdefault(self.needs[0][0].alike, len(numbers)) if self.simple else gang.name
         """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
         self.sizes: dict[tuple[int, int], Sizes] = {}
@@ -44,6 +46,13 @@ def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
         return False
     role = gang.roles[0]
     return not (role.repels or role.needs)
+
+
+def _is_free(gang: Gang, need: Need) -> bool:
+    low, want, _ = need.sizes()
+    if need.missing or need.level or need.share or need.per_node or need.unit > 1 or gang.speed.points:
+        return False
+    return low == want and need.role.coupling is Coupling.GANG
 
 
 def _is_plain(gang: Gang) -> bool:

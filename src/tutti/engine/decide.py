@@ -44,7 +44,8 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
         mend(desk)
     drain(desk)
     if view.queued:
-        list_promises(desk)
+        if view.promised:
+            list_promises(desk)
         place_in_turn(desk)
         keep_promises(desk)
         settle_seats(desk)
@@ -71,7 +72,7 @@ def place_in_turn(desk: Desk) -> None:
         if desk.promised and policy.reserve.backfill is not Term.AGE:
             _backfill(desk, list(turns))
     if desk.promised:
-        desk.wake(desk.profile.next_moment())
+        desk.wake(desk.next_moment())
     if several and (desk.promised or desk.strict_queues):
         desk.wake(steady_until(view, now, policy))
 
@@ -121,8 +122,7 @@ def start(desk: Desk, job: Job, card: Card) -> bool:
         desk.note_hopeless(card)
         return False
     desk.take(sitting)
-    total, floor = desk.amounts(job, sitting.seats)
-    desk.shares.take(job.gang.queue, job.gang.user, total, floor)
+    desk.charge(job, sitting.seats)
     desk.highest_started = max(desk.highest_started, job.gang.priority)
     desk.started.add(job.gang.name)
     act = Resume if job.life.state is State.PARKED else Start

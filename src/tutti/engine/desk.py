@@ -30,7 +30,10 @@ class SeatRoles(Protocol):
 
 
 class Takes(Protocol):
-    """Seats that are to be taken."""
+    """Seats that are to be taken for a while."""
+
+    start: int
+    end: int
 
     def take(self, desk: "Desk") -> None: ...
 
@@ -47,6 +50,7 @@ class Desk:
         self.rules = cache.rules(view)
         self.is_strict = self.rules.strict or policy.order.strict
         self._shares: Shares | None = None
+        self._uncharged: list[tuple[Job, tuple[Seats, ...]]] = []
         self.usable, well_again = usable(view, now, policy)
         self._profile = Profile(view, now, policy.reserve.quantile, self.usable)
         self._untaken: list[Takes] = []
@@ -57,8 +61,7 @@ class Desk:
         self.spent: list[str] = []
         self.blocked: list[Job] = []
         """Gangs that could not sit, in queues where gangs take turns."""
-        self.stays: dict[str, Stay] = {}
-        """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
+        self._stays: dict[str, Stay] = {}
         self.unkept: dict[str, Job] = {}
         """Gangs whose standing promise is not taken out of the profile yet."""
         self.disturbed: set[str] = set()
@@ -87,7 +90,16 @@ class Desk:
         """Quota and fair share, as they are after everything decided so far."""
         if self._shares is None:
             self._shares = Shares(self.view, self.now, self.policy, self.cache.standing.demand)
+            for job, seats in self._uncharged:
+                self.charge(job, seats)
         return self._shares
+
+    def charge(self, job: Job, seats: tuple[Seats, ...]) -> None:
+        """Count seats towards the shares of the gang's queue and user, as soon as anybody asks about shares."""
+        if self._shares is None:
+            self._uncharged.append((job, seats))
+        else:
+            self._shares.take(job.gang.queue, job.gang.user, *self.amounts(job, seats))
 
     def act(self, action: AnyAction) -> int:
         """Add an action to the plan; its position is returned."""
@@ -112,25 +124,55 @@ class Desk:
     def profile(self) -> Profile:
         """What is free over time, with everything that was decided so far taken out."""
         if self._untaken:
-            waiting, self._untaken = self._untaken, []
-            for sitting in waiting:
-                sitting.take(self)
+            self._take(len(self._untaken))
+        return self._profile
+
+    def until(self, end: int) -> Profile:
+        """The same, for those who look no further than a moment: what begins then or later may not be in it yet."""
+        untaken = self._untaken
+        if untaken:
+            self._take(max((at for at, sitting in enumerate(untaken, 1) if sitting.start < end), default=0))
         return self._profile
 
     def take(self, sitting: "Takes") -> None:
         """Take seats out of the profile, before anybody next looks at it."""
-        self._untaken.append(sitting)
+        # A stay that is over before another begins does not disturb it, so it need not wait for that one's seats.
+        untaken = self._untaken
+        at = next((at for at, other in enumerate(untaken) if other.start >= sitting.end), len(untaken))
+        untaken.insert(at, sitting)
+
+    def _take(self, first: int) -> None:
+        waiting, later = self._untaken[:first], self._untaken[first:]
+        self._untaken = []
+        for sitting in waiting:
+            sitting.take(self)
+        self._untaken = later
+
+    @property
+    def stays(self) -> dict[str, Stay]:
+        """Stays decided in this pass: from, to, who, where, and the receipts for what was taken."""
+        self._take(len(self._untaken))
+        return self._stays
 
     def seated(self, job: Job, start: int, end: int, seats: tuple[Seats, ...], receipts: list[int]) -> None:
         """Note a stay whose seats were taken."""
-        self.stays[job.gang.name] = (start, end, job, seats, receipts)
+        self._stays[job.gang.name] = (start, end, job, seats, receipts)
+
+    def first_promised(self) -> int:
+        """The first start that is decided and lies ahead."""
+        starts = [stay[0] for stay in self._stays.values()] + [sitting.start for sitting in self._untaken]
+        return min((start for start in starts if start > self.now), default=NEVER)
+
+    def next_moment(self) -> int:
+        """The next moment at which something is expected to end, or is decided to begin or to end."""
+        decided = (moment for sitting in self._untaken for moment in (sitting.start, sitting.end) if moment > self.now)
+        return min(min(decided, default=NEVER), self._profile.next_moment())
 
     def unseat(self, job: Job) -> None:
         """Give back the seats of a stay noted earlier, if there is one."""
-        profile = self.profile
-        stay = self.stays.pop(job.gang.name, None)
+        stay = self._stays.pop(job.gang.name, None)
         for receipt in stay[4] if stay else ():
-            profile.give(receipt)
+            self.profile.give(receipt)
             self.forget_failures()
 
     def forget_failures(self) -> None:
@@ -195,9 +237,10 @@ class Desk:
         """The most members that could sit from now until a moment, when this was first asked; it only gets less."""
         known = self._room.get((card.kin.alike, until))
         if known is None:
-            need, profile = card.needs[0][0], self.profile
+            need, profile = card.needs[0][0], self.until(until or self.now + 1)
             last = profile.slots(self.now, until)[1] if until else 1
-            known = self._room[card.kin.alike, until] = Outlook(profile, need, 0, last, self.mask(need)).capacity()
+            outlook = Outlook(profile, need, 0, last, self.mask(need, profile))
+            known = self._room[card.kin.alike, until] = outlook.capacity()
         return known
 
     def note_hopeless(self, card: Card) -> None:
@@ -243,9 +286,9 @@ class Desk:
             return self.card(job).length
         return run_time(job, self.queue(job), self.policy.reserve.quantile, seats)
 
-    def mask(self, need: Need) -> Bools:
+    def mask(self, need: Need, looked_at: Profile | None = None) -> Bools:
         """Columns whose nodes take members of this need, as far as tags, taints and health go."""
-        profile = self.profile
+        profile = looked_at or self.profile
         known = self._masks.get(need.key)
         if known is None or known[0] != profile.count:
             eligible = self.view.topology.eligible(*need.key)

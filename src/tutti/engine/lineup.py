@@ -34,23 +34,20 @@ class Lineup:
         coming = due[due > desk.now]
         if len(coming):
             desk.wake(int(coming.min()))
-        first = min((stay[0] for stay in desk.stays.values() if stay[0] > desk.now), default=NEVER)
-        now, past = self._rooms(desk, kinds, first)
-        long = self._length[slots] > first - desk.now
-        none = (low > now[kinds]) | (long & (low > past[kinds]))
-        return set(slots[(kinds >= 0) & (due > desk.now) & none].tolist())
+        judged = (kinds >= 0) & (due > desk.now)
+        none = judged & (low > self._rooms(desk, kinds[judged])[kinds])
+        first = desk.first_promised()
+        long = judged & ~none & (self._length[slots] > first - desk.now)
+        if long.any():
+            none |= long & (low > self._rooms(desk, kinds[long], first + 1)[kinds])
+        return set(slots[none].tolist())
 
-    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The most members that could sit now, and stay beyond the first promised start, by what is asked."""
-        now = np.zeros(len(self._kinds) + 1, np.int64)
-        past = now.copy()
-        for kind in np.unique(kinds):
-            if kind >= 0:
-                card = desk.card(self._one_of(int(kind)))
-                now[kind] = past[kind] = desk.room(card)
-                if first < NEVER:
-                    past[kind] = desk.room(card, first + 1)
-        return now, past
+    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], until: int = 0) -> NDArray[np.int64]:
+        """The most members that could sit now, or from now until a moment, by what is asked; 0 where nobody asks."""
+        rooms = np.zeros(len(self._kinds) + 1, np.int64)
+        for kind in set(kinds.tolist()):
+            rooms[kind] = desk.room(desk.card(self._one_of(kind)), until)
+        return rooms
 
     def _one_of(self, kind: int) -> Job:
         return next(job for slot, job in self._jobs.items() if self._kind[slot] == kind)

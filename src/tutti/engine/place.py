@@ -224,8 +224,6 @@ class Outlook:
             return self._deal(fits, size, prefer, *share)
         if spill:
             return self._deal(fits, size, prefer, spill, 0, 1)
-        if self.total(fits) < size:
-            return None
         return self._fill(fits, size, prefer)
 
     def _deal(self, fits: Ints, size: int, prefer: Ints | None, level: str, most: int, multiple: int) -> Seating | None:
@@ -264,6 +262,8 @@ class Outlook:
     def _fill_many(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
         """Roomiest nodes first while they can be filled; what is left over goes where it leaves the least behind."""
         columns = fits.nonzero()[0]
+        if not len(columns):
+            return None
         per = fits[columns]
         keys = [self.profile.positions()[columns], self._left(columns, per)]
         if prefer is not None:

@@ -356,7 +356,8 @@ class Profile:
 
     def _columns(self) -> NDArray[np.int32]:
         if self.column_of is None:
-            self.column_of = self.view.class_of[self.view.by_line]
+            view = self.view
+            self.column_of = view.class_of[: len(view.by_line)] if view.is_straight else view.class_of[view.by_line]
         return self.column_of
 
     def _own(self) -> None:

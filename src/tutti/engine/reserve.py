@@ -1,5 +1,6 @@
 """When will it start? Promises: given, kept, made better, and broken only by a listed rule."""
 
+from .company import closed_to
 from .desk import Desk, Stay, wait
 from .model import NEVER, Job, Pledge, Promise, Seats, State, Token
 from .place import Need, Outlook, Seating
@@ -153,11 +154,10 @@ def promise(desk: Desk, job: Job) -> bool:
     sitting = earliest(desk, job)
     if sitting is None:
         return _promise_without_time(desk, job) if has_waited_out(desk, job) else _withdraw(desk, job)
-    sitting.take(desk)
+    desk.take(sitting)
     desk.promised += 1
     desk.wake(sitting.start)
-    old = job.life.promise
-    if old is None or old.start != sitting.start:
+    if isinstance(sitting, Sitting) and not (job.life.promise and job.life.promise.start == sitting.start):
         desk.act(
             Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
         )
@@ -166,18 +166,13 @@ def promise(desk: Desk, job: Job) -> bool:
 
 def settle_seats(desk: Desk) -> None:
     """Where several gangs are promised a start, each is told of seats that were chosen anew, so that all still fit."""
-    for name, (start, end, job, seats, _) in list(desk.stays.items()):
+    for name, (start, end, job, seats, _) in list(desk.stays.items()) if desk.promised > 1 else ():
         old = job.life.promise
         if old is None or job.life.pledge is not None or name in desk.started or name in desk.promised_anew:
             continue
-        if start == old.start and seats != old.seats and desk.promised > 1:
+        if start == old.start and seats != old.seats:
             renewed = Promise(start, end, seats, old.given, old.broken)
             desk.act(Reserve(name, desk.view.number, promise=renewed))
-
-
-def _is_kept(desk: Desk, old: Promise, sitting: Sitting) -> bool:
-    """Whether a promise stands as it is. One that is due this moment is not late before the moment is over."""
-    return old.start == sitting.start or (old.start <= desk.now and sitting.start == desk.now + 1)
 
 
 def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
@@ -206,9 +201,37 @@ def _withdraw(desk: Desk, job: Job) -> bool:
     return False
 
 
-def earliest(desk: Desk, job: Job) -> Sitting | None:
+class AsPromised:
+    """A start that was promised and is still the earliest there is. Its seats are chosen when somebody looks."""
+
+    __slots__ = ("_job", "_needs", "end", "start")
+
+    def __init__(self, desk: Desk, job: Job, needs: tuple[Need, ...], start: int) -> None:
+        self._job = job
+        self._needs = needs
+        self.start = start
+        length = desk.length(job)
+        self.end = NEVER if length >= NEVER else start + length
+
+    def take(self, desk: Desk) -> None:
+        """Choose the seats and take them."""
+        sitting = sit_with(desk, self._job, self._needs, self.start)
+        assert sitting is not None, "room in sum is all that gangs need which are put off"
+        sitting.take(desk)
+
+
+def _as_promised(desk: Desk, job: Job, needs: tuple[Need, ...], moment: int) -> AsPromised | None:
+    """The promised start, where it is clear without choosing seats that the gang can sit then."""
+    old = job.life.promise
+    if old is None or old.start != moment or not desk.card(job).kin.free:
+        return None
+    stay = AsPromised(desk, job, needs, moment)
+    return stay if closed_to(desk, job, needs[0], moment, stay.end) is None else None
+
+
+def earliest(desk: Desk, job: Job) -> Sitting | AsPromised | None:
     """The first moment at which the whole gang can sit for its whole stay."""
-    best: Sitting | None = None
+    best: Sitting | AsPromised | None = None
     card = desk.card(job)
     for needs in shapes_of(desk, job):
         if any(need.missing for need in needs):
@@ -218,7 +241,7 @@ def earliest(desk: Desk, job: Job) -> Sitting | None:
                 break
             if not desk.spend(job):
                 return best
-            found = sit_with(desk, job, needs, moment)
+            found = _as_promised(desk, job, needs, moment) or sit_with(desk, job, needs, moment)
             if found is not None:
                 desk.note_earliest(card, moment)
                 best = found

@@ -39,6 +39,7 @@ class View:
         "faulty",
         "followers",
         "ground",
+        "is_straight",
         "jobs",
         "leaving",
         "line",
@@ -84,7 +85,7 @@ class View:
         self.versions, self.ends, self.begun = world.shown()
         self.line: NDArray[np.int64]
         self.by_line: NDArray[np.int64]
-        self.line, self.by_line = world.line()
+        self.line, self.by_line, self.is_straight = world.line()
         self.units: list[int] = world.units
         self.most: list[int] = world.most
         self.total: list[int] = world.total

@@ -103,7 +103,7 @@ def seat_role(
     desk: Desk, job: Job, need: Need, sizes: Sizes, start: int, end: int, inside: Bools | None
 ) -> Seating | None:
     """Seats for one role at the largest legal size up to what is wanted, or None."""
-    profile = desk.profile
+    profile = desk.until(end)
     first, last = profile.slots(start, end)
     mask = allowed(desk, job, need, start, end)
     if inside is not None:
@@ -121,7 +121,7 @@ def _room_now(desk: Desk, need: Need, mask: Bools) -> Ints:
 
 def allowed(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools:
     """Columns that may take members of this need during a stay."""
-    mask = desk.mask(need)
+    mask = desk.mask(need, desk.until(end))
     closed = closed_to(desk, job, need, start, end)
     return mask if closed is None else mask & ~closed
 
