@@ -20,11 +20,62 @@ print(told["task"]["type"], told["task"]["index"], json.dumps(cluster, sort_keys
 """
 
 JAX = """
+import json
 import os
 
-print(os.environ["JAX_PROCESS_ID"], os.environ["JAX_NUM_PROCESSES"], os.environ["JAX_COORDINATOR_ADDRESS"])
-assert os.environ["SLURM_PROCID"] == os.environ["JAX_PROCESS_ID"]
-assert os.environ["SLURM_NTASKS"] == os.environ["JAX_NUM_PROCESSES"]
+import jax
+import jax.numpy as jnp
+from jax.experimental import multihost_utils
+
+jax.distributed.initialize()
+mine = jnp.array([jax.process_index() + 1])
+total = int(multihost_utils.process_allgather(mine).sum())
+told = {"rank": jax.process_index(), "size": jax.process_count(), "sum": total}
+print(json.dumps({**told, "coordinator": os.environ["JAX_COORDINATOR_ADDRESS"]}), flush=True)
+"""
+
+DASK_CLUSTER = """
+name = "dask"
+framework = "dask"
+
+[roles.scheduler]
+gpus = 0
+cpus = 1
+command = "{python} -m distributed.cli.dask_scheduler --host $MASTER_ADDR --port $MASTER_PORT --no-dashboard"
+
+[roles.worker]
+gpus = 0
+cpus = "100m"
+workers = 8
+coupling = "loose"
+command = "{python} -m distributed.cli.dask_worker $DASK_SCHEDULER_ADDRESS --no-nanny --no-dashboard --nthreads 1"
+
+[roles.client]
+gpus = 0
+cpus = "100m"
+command = "{python} client.py"
+"""
+
+DASK_CLIENT = """
+import os
+import pathlib
+import time
+
+from distributed import Client
+
+
+def compute(client, word):
+    client.wait_for_workers(8, timeout=60)
+    total = client.submit(sum, client.map(int, range(100), pure=False), pure=False).result(timeout=60)
+    print(f"{word}{len(client.scheduler_info(n_workers=-1)['workers'])} workers computed {total}", flush=True)
+
+
+with Client(os.environ["DASK_SCHEDULER_ADDRESS"], timeout=60) as client:
+    compute(client, "")
+    while not pathlib.Path("killed").exists():
+        time.sleep(0.02)
+    compute(client, "again ")
+    client.shutdown()
 """
 
 HEAD = """

@@ -2,13 +2,12 @@
 
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.jobs import programs
+from tests.jobs.lab import Lab, lines
 from tests.local.stage import box
-from tutti.api.client import JobHandle
 from tutti.cli.submission import submission
 from tutti.errors import Misused, Refused
 
@@ -22,37 +21,6 @@ def lab():
         yield made
 
 
-class Lab:
-    """A folder with programs in it, and a way to hand jobs over from there."""
-
-    def __init__(self, box, folder, monkeypatch):
-        self.box, self.folder = box, folder
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("TUTTI_HOME", str(box.path))
-        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-
-    def write(self, name, text, mode=0o644):
-        path = self.folder / name
-        path.write_text(text)
-        path.chmod(mode)
-
-    def run(self, *words, **options):
-        """The job's output, rank by rank."""
-        row = self.box.client.post("/v1/jobs", {"jobs": [submission(options, words)]})["jobs"][0]
-        code = JobHandle(self.box.client, row["name"]).wait()
-        ranks = len(self.box.client.get(f"/v1/jobs/{row['name']}")["ranks"])
-        logs = [self.box.log(row["name"], rank) for rank in range(ranks)]
-        assert code == 0, logs
-        return logs
-
-    def tasks(self, script):
-        """What the tasks of an array wrote, in order."""
-        row = self.box.client.post("/v1/jobs", {"jobs": [submission({}, (script,))]})["jobs"][0]
-        assert JobHandle(self.box.client, row["name"]).wait() == 0
-        folder = Path(self.box.client.get(f"/v1/jobs/{row['name']}")["log_folder"])
-        return sorted(path.read_text().strip() for path in folder.iterdir())
-
-
 @pytest.fixture
 def at(lab, tmp_path, monkeypatch):
     return Lab(lab, tmp_path, monkeypatch)
@@ -60,10 +28,6 @@ def at(lab, tmp_path, monkeypatch):
 
 def has(program):
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"needs {program}")
-
-
-def lines(logs):
-    return sorted(line for log in logs for line in log.splitlines())
 
 
 def test_torchrun_on_two_members(at):
@@ -110,13 +74,6 @@ def test_tf_config_names_every_role(at):
     assert [line.split(" {")[0] for line in found] == ["chief 0", "ps 0", "worker 0", "worker 1"]
     assert all('{"chief": 1, "ps": 1, "worker": 2}' in line for line in found)
     assert len({line.split()[-1] for line in found}) == 4
-
-
-def test_jax_is_told_count_number_and_coordinator(at):
-    at.write("train.py", f"import importlib.util\n\nif 0:\n    import jax\n{programs.JAX}")
-    found = lines(at.run(sys.executable, "train.py", workers="3"))
-    assert [line.split()[:2] for line in found] == [["0", "3"], ["1", "3"], ["2", "3"]]
-    assert len({line.split()[2] for line in found}) == 1
 
 
 def test_a_launcher_with_a_hostfile_runs_once_on_each_host(at):
