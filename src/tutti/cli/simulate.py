@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 MOST_LISTED = 10
 DEFAULT_POLICIES = ("easy", "balanced")
+JOB_POLICIES = ("balanced",)
+JOB_FILES = (".toml", ".yaml", ".yml", ".json", ".sbatch", ".slurm", ".pbs", ".lsf", ".bsub", ".flux", ".sh")
 
 
 @click.command()
@@ -40,11 +42,16 @@ DEFAULT_POLICIES = ("easy", "balanced")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the report into this folder.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the results.")
 def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, ...], **rest: object) -> None:
-    """Play a scene or a trace through the engine in virtual time."""
+    """Play a scene, a trace or a job through the engine in virtual time.
+
+    A job is what you have: a manifest, a batch script, a job file.
+    """
     if scenes:
         list_scenes(output)
     elif what is None:
         raise Misused("nothing to simulate", hint="tutti simulate deadlock, or tutti simulate --scenes")
+    elif is_job(what):
+        play_job(Path(what), str(rest["cluster"]), policies or JOB_POLICIES, output)
     elif is_scene(what):
         play_scene(what, output, rest["out"])
     elif rest["fit"]:
@@ -61,6 +68,34 @@ def is_scene(what: str) -> bool:
     if path.suffix == ".toml" and path.is_file():
         return "[generate]" not in path.read_text(errors="replace")
     return path.suffix in {"", ".toml"} and path.parent == Path() and not path.exists()
+
+
+def is_job(what: str) -> bool:
+    """Whether a word names the file of a job."""
+    if not what.endswith(JOB_FILES) or not Path(what).is_file():
+        return False
+    from tutti.sim import brought  # noqa: PLC0415 - numpy and the engine are not needed for --help
+
+    return brought.is_job(Path(what))
+
+
+def play_job(path: Path, cluster: str, policies: tuple[str, ...], output: str) -> None:
+    """Play the gangs of a job's file on a cluster that is otherwise empty."""
+    from tutti.sim.brought import never_started, scene_of  # noqa: PLC0415 - numpy and the engine, see above
+    from tutti.sim.play import play  # noqa: PLC0415
+    from tutti.sim.tell import as_results, told  # noqa: PLC0415
+
+    scene = scene_of(path, cluster, policies)
+    variants = play(scene)
+    reasons = {played.name: never_started(played) for played in variants}
+    if output == "json":
+        click.echo(json.dumps({"schema": "tutti/v1", "job": str(path), "results": as_results(variants)}))
+        return
+    width = min(shutil.get_terminal_size((100, 30)).columns, 110)
+    for line in told(scene, variants, width):
+        click.echo(coloured(line) if sys.stdout.isatty() else line)
+    for lines in reasons.values():
+        click.echo("\n".join(("", *lines)) if lines else "", nl=bool(lines))
 
 
 def list_scenes(output: str) -> None:

@@ -44,6 +44,8 @@ class GangEntry(Data, frozen=True):
     at: Time = 0
     file: str = ""
     """A job somebody has, beside the scene: its roles and sizes instead of workers and gpus."""
+    which: int = 0
+    """Which gang of that file; a manifest may have several."""
     workers: int = 1
     least: int = 0
     """The fewest workers it runs with; 0 means all of them."""
@@ -233,7 +235,11 @@ def _brought(entry: GangEntry, name: str, at: int) -> Task:
     from tutti.jobs.understand import understand  # noqa: PLC0415
 
     runs = duration(entry.runs)
-    gang = counted(understand([entry.file]).gang, (DEVICE,))
+    found = understand([entry.file])
+    every = (found, *found.others)
+    if not 0 <= entry.which < len(every):
+        raise ValueError(f"{entry.file} has {len(every)} gangs, and there is no number {entry.which}")
+    gang = counted(every[entry.which].gang, (DEVICE,))
     estimate = Estimate(limit=duration(entry.limit) if entry.limit else runs, source=Source.DECLARED)
     queue = entry.queue if entry.queue != "default" else gang.queue
     changes = {"name": name, "submitted": at, "estimate": estimate, "queue": queue}

@@ -17,7 +17,7 @@ def told(scene: Scene, variants: list[Played], width: int) -> list[str]:
     end = max(played.end for played in variants)
     for played in variants:
         lines += ["", f"{played.name}: {played.says}", *picture(played, end, width), *outcome(played)]
-    return [*lines, "", *wrap(f"Moral: {scene.moral}", width)]
+    return [*lines, *(["", *wrap(f"Moral: {scene.moral}", width)] if scene.moral else [])]
 
 
 def picture(played: Played, end: int, width: int) -> list[str]:
