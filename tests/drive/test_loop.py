@@ -298,6 +298,29 @@ def test_a_refused_eviction_is_sent_again_under_its_key_until_the_gang_is_gone()
     assert box.step(now=again + HOUR) == []
 
 
+@pytest.mark.parametrize("order", [Evict("a", room_for="b"), Restart("a"), Fail("a")])
+def test_a_gang_that_never_leaves_runs_on(order):
+    box = Box("4", decide=scripted((order,)))
+    box.run(gang("a"), "n0")
+    [(key, action)] = box.step()
+    assert box.life("a").state is State.DRAINING
+    box.driver.refused(key, action, Refused("nobody would make it again", NEVER), 1)
+    life = box.life("a")
+    assert (life.state, life.leaving_for, life.leave_by) == (State.RUNNING, "", NEVER)
+    assert life.seats
+    assert box.step(now=HOUR) == []
+
+
+def test_a_broken_gang_that_never_leaves_is_still_broken():
+    box = Box("4", decide=scripted((Restart("a"),)))
+    box.run(gang("a", 2), "n0")
+    box.driver.world.apply(ev.MemberLost(0, "a", 0, (0,), (1,)))
+    [(key, action)] = box.step()
+    box.driver.refused(key, action, Refused("nobody would make it again", NEVER), 1)
+    assert box.life("a").state is State.DEGRADED
+    assert box.life("a").since == 1
+
+
 def test_keys_are_never_used_twice():
     box = Box("2", epoch="e7/")
     keys = []

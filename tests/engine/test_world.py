@@ -56,6 +56,7 @@ anything = st.one_of(
     st.builds(ev.Running, moments, names),
     st.builds(ev.Resized, moments, names, given_seats),
     st.builds(ev.Leaving, moments, names, names, moments),
+    st.builds(ev.Stays, moments, names),
     st.builds(ev.Evicted, moments, names, st.booleans(), st.integers(0, 99)),
     st.builds(ev.Refused, moments, names, moments),
     st.builds(ev.MemberLost, moments, names, few, some, some),

@@ -50,7 +50,8 @@ class Refused(Data, frozen=True):
 
     why: str
     not_before: int = 0
-    """When it may be tried again; 0 lets the loop choose, waiting longer each time."""
+    """When it may be tried again; 0 lets the loop choose, waiting longer each time. A gang that was told to leave and
+    never will (NEVER) runs on."""
 
 
 class Backend(Protocol):

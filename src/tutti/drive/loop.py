@@ -14,7 +14,7 @@ from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
 from tutti.engine.estimate import sizes
-from tutti.engine.model import SECOND, Gang, Job, Life, Listing, Seats, State
+from tutti.engine.model import NEVER, SECOND, Gang, Job, Life, Listing, Seats, State
 from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason
 from tutti.engine.policy import ALL, Policy, Term
 from tutti.engine.view import View
@@ -129,7 +129,7 @@ class Driver:
         later = max(refusal.not_before, now + self.policy.repair.back_off)
         slot = self.world.slots.get(action.gang, -1)
         entry = undone(action, refusal, self.world.job_in(slot).life, now, later) if slot >= 0 else None
-        if isinstance(action, ENDS):
+        if isinstance(action, ENDS) and refusal.not_before < NEVER:
             self._again.append((later, key, action))
         return self._act(now) if entry is not None and self._take(entry, now) else []
 

@@ -68,6 +68,8 @@ def undone(action: AnyAction, refusal: Refused, life: Life, now: int, later: int
     """The event that takes back what was entered for an action the backend then refused."""
     if isinstance(action, Start | Resume):
         return ev.Refused(now, action.gang, refusal.not_before, refusal.why)
+    if isinstance(action, ENDS) and refusal.not_before >= NEVER:
+        return ev.Stays(now, action.gang) if life.state is State.DRAINING else None
     if isinstance(action, RESIZES) and life.state in SEATED:
         # Asked to stay as it is: nothing more is held, and it is not asked again before then.
         return ev.Asked(now, action.gang, life.seats, later)

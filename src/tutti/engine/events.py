@@ -99,6 +99,12 @@ class Leaving(Event, frozen=True, tag="leaving"):
     by: int = NEVER
 
 
+class Stays(Event, frozen=True, tag="stays"):
+    """The gang was told to leave and will not, for good: nobody can take it off its seats. It runs on."""
+
+    gang: str
+
+
 class Evicted(Event, frozen=True, tag="evicted"):
     """The gang gave up its seats: parked with its state, or back in the queue. `kept` is the run time not lost."""
 
@@ -244,6 +250,7 @@ AnyEvent: TypeAlias = (
     | Resized
     | Asked
     | Leaving
+    | Stays
     | Evicted
     | Refused
     | MemberLost

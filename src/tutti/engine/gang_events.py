@@ -167,6 +167,24 @@ def _leaving(books: Books, event: ev.Leaving) -> Touched:
     )
 
 
+@on(ev.Stays)
+def _stays(books: Books, event: ev.Stays) -> Touched:
+    return live(
+        books,
+        event.gang,
+        frozenset({State.DRAINING}),
+        lambda life: moved(
+            life,
+            books.version,
+            state=State.DEGRADED if any(held.nodes for held in life.lost) else State.RUNNING,
+            since=event.at,
+            leaving_for="",
+            leave_by=NEVER,
+            target=(),
+        ),
+    )
+
+
 @on(ev.Evicted)
 def _evicted(books: Books, event: ev.Evicted) -> Touched:
     state = State.PARKED if event.parked else State.WAITING
