@@ -127,6 +127,66 @@ def test_the_time_limit_ends_a_job(shared):
     assert "time" in shared.row(job.name)["why"]
 
 
+def test_the_time_limit_is_no_loss(shared):
+    """Members that are ended because the time is over were not lost, and nothing begins again."""
+    job = shared.submit("sleep", "600", time="1s", grace="0s", workers=4, name="over-time")
+    assert job.wait() == 124
+    kinds = [moment["kind"] for moment in shared.client.get(job_path("over-time", "story"))["events"]]
+    assert "limit" in kinds
+    assert not {"lost", "restart"} & set(kinds)
+    assert shared.client.get(job_path("over-time"))["runs"] == 1
+
+
+HANGS = """
+import os, time
+from tutti.train.agent.channel import Progress
+from tutti.train.agent.client import Client
+client = Client(os.environ["TUTTI_CHANNEL"], "r0")
+while not client.report(Progress(1, rate=1.0, world=1)):
+    time.sleep(0.02)
+if os.environ["TUTTI_ATTEMPT"] == "0":
+    print("hangs", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_job_that_reported_progress_and_then_hangs_begins_again(shared):
+    job = shared.submit(sys.executable, "-c", HANGS, hang="1s", grace="0s", name="hangs")
+    assert job.wait() == 0
+    moments = shared.client.get(job_path("hangs", "story"))["events"]
+    assert [one["text"] for one in moments if one["kind"] == "restart"] == [
+        "it reported no progress for too long; it begins again (loss 1)"
+    ]
+
+
+def test_a_job_that_never_reports_cannot_hang(shared):
+    job = shared.submit("sleep", "1.5", hang="1s", name="silent")
+    assert job.wait() == 0
+    assert shared.client.get(job_path("silent"))["runs"] == 1
+
+
+def test_a_job_that_is_over_cannot_be_cancelled_once_more(shared):
+    for number in range(5):
+        name = f"twice-{number}"
+        shared.submit("sleep", "600", name=name, grace="0s")
+        shared.client.post(job_path(name, "cancel"))
+        until(lambda: not shared.client.get("/v1/jobs")["jobs"], "its end")
+        with pytest.raises(Refused, match=f"{name} is over: cancelled"):
+            shared.client.post(job_path(name, "cancel"))
+
+
+def test_nobody_is_charged_for_more_than_there_is(shared):
+    """Each task of an array is charged for as long as it had its device, and no longer."""
+    job = shared.submit("sleep", "0.1", array="0-39", name="charged")
+    assert job.wait() == 0
+    row = shared.row("charged")
+    import sqlite3
+
+    with sqlite3.connect(shared.home.journal) as base:
+        used = base.execute("SELECT device_us FROM jobs WHERE name = 'charged'").fetchone()[0]
+    assert 40 * 100_000 <= used <= 8 * (row["ended_us"] - row["submitted_us"])
+
+
 def test_a_changed_limit_counts_at_once(shared):
     job = shared.submit("sleep", "600", time="1h", grace="0s", name="limited")
     shared.becomes("limited", "running")
@@ -182,7 +242,7 @@ def test_a_killed_rank_fails_a_job_that_says_so(shared):
 def test_losses_have_a_limit(shared):
     job = shared.submit("sh", "-c", "kill -9 $$", retries=1, name="hopeless")
     assert job.wait() == 137
-    assert "restarted 1 times" in shared.row("hopeless")["why"]
+    assert "restarted once" in shared.row("hopeless")["why"]
 
 
 def test_drained_devices_get_nothing_new(shared):

@@ -24,6 +24,7 @@ from tutti.local.ends import Fate, verdict
 from tutti.local.held import Course, Held, Origin, Tasks
 from tutti.local.hooks import Hooks
 from tutti.local.journal import Journal
+from tutti.local.keeper import cgroup
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
@@ -67,6 +68,14 @@ class Nvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):  # noqa: N802
         return [SimpleNamespace(pid=os.getpid())] if handle else []
+
+
+def test_a_service_goes_into_a_group_of_its_own_so_that_gangs_can_have_theirs(tmp_path):
+    """A folder stands in for the kernel's: here it cannot be had."""
+    assert cgroup.nest(str(tmp_path))
+    assert (tmp_path / cgroup.DAEMON / "cgroup.procs").read_text() == str(os.getpid())
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory +pids"
+    assert not cgroup.nest(str(tmp_path / cgroup.DAEMON / "cgroup.procs"))
 
 
 def test_cards_by_nvml_and_strangers_on_them(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import resource
 
 import pytest
 
@@ -63,6 +64,16 @@ def test_members_run_as_the_submitter_and_their_logs_are_theirs(service):
     assert log.stat().st_uid == NOBODY
     assert log.stat().st_mode & 0o077 == 0
     assert as_nobody(service, lambda client: log.read_text()).startswith(str(NOBODY))
+
+
+def test_members_have_the_limits_of_whoever_submitted_them(service):
+    def limited(client):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (123, 124))
+        return submit("sh", "-c", "ulimit -Sn; ulimit -Hn", name="limits")(client)
+
+    as_nobody(service, limited)
+    assert service.client.job("limits").wait() == 0
+    assert service.log("limits").split() == ["123", "124"]
 
 
 def test_a_member_reaches_its_channel(service):

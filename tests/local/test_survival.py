@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,51 @@ def test_after_a_reboot_gangs_are_lost_and_begin_again(four):
     assert (four.path / "tries").read_text() == "0\n1\n"
 
 
+def test_after_a_reboot_a_process_with_the_same_number_is_somebody_else(tmp_path):
+    """The boot id is another, as after a reboot; the keeper's number belongs to a living process all the same."""
+    boot = tmp_path / "boot"
+    boot.write_text("first")
+    with box("4", start=False) as made:
+        made.env["TUTTI_FAULT_BOOT_ID"] = str(boot)
+        made.start()
+        job = made.submit("sh", "-c", ONCE_MORE, name="r")
+        made.becomes("r", "running")
+        until((made.path / "tries").exists, "its first line")
+        keeper = int(records.claimed_by(str(next(made.home.runs.iterdir()))).split("/")[1])
+        made.kill()
+        boot.write_text("second")
+        made.start()
+        assert job.wait() == 0
+        assert (made.path / "tries").read_text() == "0\n1\n"
+        until(lambda: not Path(f"/proc/{keeper}").exists(), "the end of the old keeper")
+
+
+def test_a_restart_of_the_daemon_keeps_every_account(four):
+    """The sheet of a job that runs, and what its owner has used, go on from where they were."""
+    four.submit("sleep", "600", workers=2, name="long")
+    four.becomes("long", "running")
+
+    def sheet() -> float:
+        return float(sum(four.client.get(job_path("long"))["sheet"].values()))
+
+    def used() -> float:
+        return float(sum(four.client.get("/v1/report")["users"].values()))
+
+    until(lambda: four.client.get("/v1/report") and sheet() >= 1.0, "two devices for half a second")
+    four.client.post("/v1/stop")
+    four.daemons[-1].wait(timeout=20)
+    before = time.time()
+    four.client.close()
+    four.start()
+    four.becomes("long", "running")
+    report = four.client.get("/v1/report")
+    assert sheet() >= 1.0
+    assert used() * 3600 >= 1.0
+    assert report["closes"]
+    assert report["since_us"] / 1e6 < before
+    four.client.job("long").cancel()
+
+
 def test_a_daemon_starts_only_once(four):
     second = four.spawn()
     assert second.wait(timeout=30) == 0
@@ -151,6 +197,53 @@ def test_a_full_disk_refuses_jobs_and_harms_no_gang():
         assert job.wait() == 4
         after = {row["name"] for row in made.client.get("/v1/jobs")["jobs"]}
         assert after == kept - {"runs"}
+
+
+def test_a_disk_that_turns_read_only_harms_no_gang(tmp_path):
+    """What is asked for meanwhile is refused with a reason; what ends meanwhile is stored once it can be."""
+    frozen = tmp_path / "frozen"
+    with box("4", start=False) as made:
+        made.env["TUTTI_FAULT_READ_ONLY"] = str(frozen)
+        made.start()
+        job = made.submit("sh", "-c", "while ! test -e go; do sleep 0.05; done; exit 4", name="runs")
+        made.becomes("runs", "running")
+        frozen.touch()
+        with pytest.raises(TuttiError, match="Read-only file system"):
+            made.submit("true", name="refused")
+        assert made.client.get("/v1/status")["trouble"]
+        (made.path / "go").touch()
+        until(lambda: "runs" not in {row["name"] for row in made.client.get("/v1/jobs")["jobs"]}, "its end")
+        frozen.unlink()
+        assert job.wait() == 4
+        assert made.submit("true", name="taken").wait() == 0
+        assert not made.client.get("/v1/status")["trouble"]
+        names = {row["name"] for row in made.client.get("/v1/jobs", which="all")["jobs"]}
+        assert names == {"runs", "taken"}
+
+
+@pytest.mark.parametrize("jump_s", [-86_400, 86_400])
+def test_a_clock_that_jumps_while_gangs_run_changes_nothing_for_them(tmp_path, jump_s):
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    with box("2", start=False) as made:
+        made.env["TUTTI_FAULT_CLOCK"] = str(clock)
+        made.start()
+        runs = made.submit("sh", "-c", "while ! test -e go; do sleep 0.05; done", name="runs", workers=2, time="1h")
+        made.becomes("runs", "running")
+        waits = made.submit("true", name="waits", workers=2, time="1m")
+        until(lambda: made.row("waits")["reason"], "a reason")
+        clock.write_text(str(jump_s))
+        later = made.submit("true", name="later", time="1m")
+        assert made.state("runs") == "running"
+        (made.path / "go").touch()
+        assert [job.wait() for job in (runs, waits, later)] == [0, 0, 0]
+        assert made.client.get(job_path("runs"))["runs"] == 1
+        report = made.client.get("/v1/report")
+        assert report["closes"]
+        made.kill()
+        made.start()
+        assert {row["state"] for row in made.client.get("/v1/jobs", which="all")["jobs"]} == {"finished"}
+        assert made.submit("true", name="after").wait() == 0
 
 
 def test_a_clock_that_jumps_back_loses_nothing(four):

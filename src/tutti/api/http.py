@@ -41,6 +41,8 @@ class Request(msgspec.Struct, kw_only=True):
     user: str = ""
     """Who asks, as the transport knows it."""
     uid: int = -1
+    pid: int = 0
+    """The process that asks, where the transport knows it."""
     names: dict[str, str] = {}
     """What the placeholders of the route stand for."""
 

@@ -74,8 +74,14 @@ def _kernel() -> Iterator[Finding]:
     if group is None:
         yield "note", "cgroup v2", "not available to this user: trees are ended by looking for their processes instead"
     else:
+        counts = group.can_limit_memory()
         group.remove()
         yield "ok", "cgroup v2", "members are ended whole, whatever they fork"
+        yield (
+            ("ok", "memory limits", "the kernel holds a gang to the memory it asked for")
+            if counts
+            else ("note", "memory limits", "not enforced: the memory controller is not given to this group")
+        )
     yield ("ok" if hasattr(os, "pidfd_open") else "bad"), "pidfd", "processes are never mistaken for one another"
 
 

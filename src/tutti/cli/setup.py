@@ -18,8 +18,13 @@ After=network.target
 [Service]
 Environment=TUTTI_HOME={home}
 ExecStart={python} -m tutti.local.daemon --system
+ExecReload=/bin/kill -HUP $MAINPID
+Delegate=yes
 KillMode=process
+LimitNOFILE=1048576
+OOMPolicy=continue
 Restart=always
+TasksMax=infinity
 
 [Install]
 WantedBy=multi-user.target

@@ -91,7 +91,8 @@ class Driver:
         self._looked = 0
         self._again: list[tuple[int, str, AnyAction]] = []
         self._is_one_line = is_one_line(policy)
-        self._read_world(0)
+        if world is not None:
+            self._read_world(0)
 
     @property
     def wake_at(self) -> int:

@@ -165,6 +165,7 @@ class _Reading:
         if job.retries < 0:
             self._problem("retries", f"{job.retries} is no number of retries", "write 0 or more")
         self._time("grace", job.grace)
+        self._time("hang", job.hang)
         if job.signal:
             self._read("signal", lambda: _signal(job.signal), None)
 

@@ -87,6 +87,8 @@ class Job(Part, frozen=True, kw_only=True):
     """How long a broken gang keeps its seats while a member is replaced."""
     on_limit: Literal["stop", "requeue", "keep"] = "stop"
     """At the end of its time: stop it, put it back into the queue, or only say so."""
+    hang: Amount = ""
+    """Once it has reported progress, silence of so long means that it hangs: the same as a loss."""
     grace: Amount = "30s"
     """Between the polite signal and the hard one."""
     signal: str = ""

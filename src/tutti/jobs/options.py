@@ -46,6 +46,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--on-loss",), {"type": click.Choice(["fail", "shrink", "repair", "restart"]), "help": "When a member is lost."}),
     (("--retries",), {"type": int, "metavar": "N", "help": "How often to start again after a loss (10)."}),
     (("--on-limit",), {"type": click.Choice(["stop", "requeue", "keep"]), "help": "When its time is over."}),
+    (("--hang",), {"metavar": "TIME", "help": "No progress for so long means that it hangs: a loss."}),
     (("--grace",), {"metavar": "TIME", "help": "Between the polite signal and the hard one (30s)."}),
     (("--signal",), {"metavar": "SIG@TIME", "help": "A signal some time before the end: USR1@120s."}),
     (("--resize",), {"type": click.Choice(["none", "restart", "live"]), "help": "How its size may change."}),

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -32,7 +31,7 @@ from tutti.jobs.durations import duration
 from . import shelf
 from .booking import Booking
 from .ends import Fate, Verdict, died, verdict
-from .fault import point
+from .fault import now_us, point
 from .held import Change, Held, Placed, Run
 from .journal import LAZY_S, TOGETHER_S, Journal, Unstored, Write
 from .keeper.records import Record, read_record
@@ -47,11 +46,6 @@ QUICK = 60 * SECOND
 """A run that is lost sooner than this waits before it begins again, longer each time."""
 FIRST_PAUSE, LONGEST_PAUSE = SECOND, 300 * SECOND
 LEAVES = {How.PARK: "park", How.REQUEUE: "requeue", How.CANCEL: "cancel"}
-
-
-def now_us() -> int:
-    """The present moment."""
-    return time.time_ns() // 1000
 
 
 class LocalBackend:
@@ -141,6 +135,8 @@ class LocalBackend:
         nonce = secrets.token_hex(8)
         held.runs += 1
         run = Run(nonce, held.runs, self.starting.folder(nonce), {one.id: one for one in placed}, made=now_us())
+        for one in placed:
+            one.begun = run.made
         run.port = self.ports.choose({other.run.port for other in self.held.values() if other.run})
         held.run = run
         self._take_tasks(held, placed)
@@ -273,7 +269,7 @@ class LocalBackend:
                 where = (one.node,), (1,)
                 run.broken = True
                 self.journal.later(shelf.moved(run))
-                self._give_devices(held, list(one.devices))
+                self.give_devices(held, list(one.devices))
                 self.tell(ev.MemberLost(now_us(), held.name, one.role, *where, ranks=(one.role_rank,)))
 
     # -- changing size
@@ -297,6 +293,8 @@ class LocalBackend:
             return Refused("members cannot move to another node while they run")
         run.change = Change(key, seats, [one.id for one in out], [one.id for one in enter], wants_answer=asks)
         self._take_tasks(held, enter)
+        for one in enter:
+            one.begun = now_us()
         run.members |= {one.id: one for one in enter}
         self.spawn(self._change(held, run, run.change, by))
         return Accepted()
@@ -378,7 +376,7 @@ class LocalBackend:
         for one in gone:
             one.code = 0 if one.code is None else one.code
             one.released = True
-        self._give_devices(held, [device for one in gone for device in one.devices])
+        self.give_devices(held, [device for one in gone for device in one.devices])
         self.journal.later(shelf.moved(run))
         here = run.here()
         if held.is_loose or len(here) != sum(s.members for s in change.seats):
@@ -402,7 +400,7 @@ class LocalBackend:
             elif run.link is not None:
                 run.link.send({"say": "release", "id": f"{change_id}/back", "ranks": [one.id], "grace_s": 5.0})
             one.code, one.released = 0, True
-        self._give_devices(held, [device for one in came for device in one.devices])
+        self.give_devices(held, [device for one in came for device in one.devices])
         self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, run.here(), change.seats)))
 
     def _speaks(self, held: Held, run: Run) -> None:
@@ -453,11 +451,10 @@ class LocalBackend:
         if held.is_loose:
             record = self.remains.array_record(held, run, record)
         found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
-        held.course.device_us += self._device_time(run, at)
+        self.give_devices(held, self.booking.of(held.name))
         held.run = None
         if run.link is not None:
             run.link.close()
-        self._give_devices(held, self.booking.of(held.name))
         over = shelf.run_over(run, at, {key: value for key, value in record.items() if key != "members"})
         if found.fate is Fate.OVER:
             self.finish(held, found, at, over)
@@ -471,13 +468,19 @@ class LocalBackend:
             await self.journal.commit((), LAZY_S)
             await self.starting.sweep(run)
 
-    def _device_time(self, run: Run, at: int) -> int:
-        return sum(len(one.devices) for one in run.members.values()) * (at - run.up) if run.up else 0
-
-    def _give_devices(self, held: Held, devices: list[str]) -> None:
+    def give_devices(self, held: Held, devices: list[str]) -> None:
         """Devices are free again; a node that lost one to a drain says so before anybody plans with it."""
+        self._count(held, frozenset(devices))
         for node in self.booking.give(held.name, devices):
             self.tell(ev.NodeSeen(now_us(), node))
+
+    def _count(self, held: Held, devices: frozenset[str]) -> None:
+        """What they were used for is on the account of the job's owner."""
+        now = now_us()
+        for one in held.run.members.values() if held.run is not None else ():
+            if not one.until and devices.intersection(one.devices):
+                one.until = now
+                held.course.device_us += len(one.devices) * max(now - (one.begun or now), 0)
 
     def finish(self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True) -> None:
         """The gang is over."""

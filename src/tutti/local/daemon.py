@@ -27,16 +27,18 @@ from tutti.engine.model import ENDED, SECOND, Listing, State
 from tutti.errors import Refused, TuttiError
 
 from . import shelf
-from .backend import LocalBackend, now_us
+from .backend import LocalBackend
 from .booking import Booking
 from .chronicle import Chronicle
 from .devices import Box, look, shared_locks, user_name
 from .ends import Verdict
 from .estimates import CommandHistory
+from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held
 from .hooks import Hooks
 from .journal import Journal
+from .keeper import cgroup
 from .links import Nursery
 from .ports import Ports
 from .recover import Recovery
@@ -235,11 +237,11 @@ class Daemon:
         return server
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        uid = peer_uid(writer.get_extra_info("socket"))
+        pid, uid = peer(writer.get_extra_info("socket"))
         user = user_name(uid)
 
         def who(request: Request) -> None:
-            request.uid, request.user = uid, user
+            request.pid, request.uid, request.user = pid, uid, user
 
         await serve_connection(reader, writer, handler(self.service), who)
 
@@ -259,10 +261,11 @@ class Daemon:
             await self.retention.turn()
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end of a Unix socket."""
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end of a Unix socket."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid
 
 
 def _log(notice: Notice) -> None:
@@ -322,6 +325,8 @@ def main() -> int:
 async def _run(where: Home, settings: Settings, box: Box, options: argparse.Namespace) -> None:
     daemon = Daemon(where, settings, box)
     daemon.shared = daemon.starting.shared = options.system
+    if options.system:
+        cgroup.nest()
     await daemon.run(options.ready)
 
 

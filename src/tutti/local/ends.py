@@ -84,7 +84,8 @@ def _lost(job: Job, why: str, restarts: int, code: int, kept: bool = False) -> V
     if job.on_loss is OnLoss.FAIL:
         return Verdict(Fate.OVER, State.FAILED, code, why)
     if restarts >= job.retries:
-        return Verdict(Fate.OVER, State.FAILED, code, f"{why}, and it was restarted {restarts} times")
+        often = "once" if restarts == 1 else f"{restarts} times"
+        return Verdict(Fate.OVER, State.FAILED, code, f"{why}, and it was restarted {often}" if restarts else why)
     return Verdict(Fate.AGAIN, State.WAITING, code, why, kept)
 
 

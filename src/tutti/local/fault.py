@@ -1,16 +1,21 @@
-"""Points at which a test may have the daemon killed: every write to the journal and every step of a start.
+"""What a test may have go wrong: the daemon killed at a certain point, a disk that takes no more, a clock that jumps.
 
 `TUTTI_FAULT=7` kills the process with SIGKILL at the seventh point it comes to; `TUTTI_FAULT_COUNT=FILE` writes down
-how many points there were, so that a test can go through all of them.
+how many points there were, so that a test can go through all of them. While the file `TUTTI_FAULT_READ_ONLY` is there,
+the disk is read-only; the file `TUTTI_FAULT_CLOCK` holds by how many seconds the clock is wrong.
 """
 
+import errno
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 _lock = threading.Lock()
 _passed = 0
+_clock = os.environ.get("TUTTI_FAULT_CLOCK", "")
+_read_only = os.environ.get("TUTTI_FAULT_READ_ONLY", "")
 
 
 def point(name: str) -> None:
@@ -26,3 +31,15 @@ def point(name: str) -> None:
                 log.write(f"{_passed} {name}\n")
         if kill_at == str(_passed):
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def writable() -> None:
+    """Raises what the kernel would where the disk is read-only."""
+    if _read_only and Path(_read_only).exists():
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def now_us() -> int:
+    """The clock on the wall, in microseconds."""
+    now = time.time_ns() // 1000
+    return now if not _clock else now + round(float(Path(_clock).read_text() or 0) * 1_000_000)

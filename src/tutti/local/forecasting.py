@@ -23,7 +23,7 @@ from tutti.errors import Misused
 from tutti.views.moments import clock
 from tutti.views.why import why_json, why_lines
 
-from .backend import now_us
+from .fault import now_us
 
 MOST = 50
 """Waiting gangs that get a forecast without being asked about."""

@@ -20,6 +20,8 @@ class Origin(Data, frozen=True):
     user: str
     uid: int
     framework: str = ""
+    limits: dict[str, tuple[int, int]] = {}
+    """What the submitter's own processes may use."""
 
 
 class Placed(msgspec.Struct):
@@ -35,6 +37,10 @@ class Placed(msgspec.Struct):
     pid: int = 0
     code: int | None = None
     released: bool = False
+    begun: int = 0
+    """When it was given its devices."""
+    until: int = 0
+    """When it gave them back; 0 while it has them."""
 
     @property
     def is_here(self) -> bool:
@@ -79,6 +85,11 @@ class Run(msgspec.Struct):
         """Members that hold their places, in order."""
         found = (self.members[at] for at in sorted(self.members))
         return [one for one in found if one.is_here and (role is None or one.role == role)]
+
+    def device_time(self, now: int) -> int:
+        """What its members use and is not counted yet, in device-microseconds."""
+        having = (one for one in self.members.values() if not one.until)
+        return sum(len(one.devices) * max(now - (one.begun or self.up or now), 0) for one in having)
 
 
 class Tasks(msgspec.Struct):

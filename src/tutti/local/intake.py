@@ -21,11 +21,13 @@ from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 
 from . import shelf
-from .backend import LocalBackend, now_us
+from .backend import LocalBackend
 from .chronicle import job_of
 from .ends import Fate, Verdict
+from .fault import now_us
 from .held import Course, Held, Origin, tasks_of
 from .journal import Journal
+from .limits import limits_of
 from .names import made_up
 
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
@@ -72,7 +74,8 @@ class Intake:
         self._check_gang(gang)
         env_hash, keep = shelf.environment(one.context.env)
         cwd = str(Path(one.context.cwd, job.cwd)) if job.cwd else one.context.cwd
-        origin = Origin(cwd, env_hash, one.context.umask, by.user, by.uid, one.context.framework)
+        limits = limits_of(by.pid)
+        origin = Origin(cwd, env_hash, one.context.umask, by.user, by.uid, one.context.framework, limits)
         held = Held(self._next_id, job, origin, gang, one.context.env, Course(tasks_of(job)))
         self._next_id += 1
         life = Life(state=State.HELD if job.held else State.WAITING, since=now)

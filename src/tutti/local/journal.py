@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tutti.errors import Refused, TuttiError
 
-from .fault import point
+from .fault import point, writable
 from .schema import STEPS, VERSION
 
 LAZY_S = 0.05
@@ -124,7 +124,7 @@ class Journal:
             point("journal: before")
             bad = self._transact(base, units)
             self.trouble = ""
-        except sqlite3.Error as problem:
+        except (sqlite3.Error, OSError) as problem:
             self._failed(base, units, problem)
             return
         point("journal: stored")
@@ -134,6 +134,7 @@ class Journal:
 
     def _transact(self, base: sqlite3.Connection, units: list[Unit]) -> dict[int, Exception]:
         bad: dict[int, Exception] = {}
+        writable()
         base.execute("BEGIN IMMEDIATE")
         for unit in units:
             base.execute("SAVEPOINT unit")
@@ -148,12 +149,16 @@ class Journal:
         base.execute("COMMIT")
         return bad
 
-    def _failed(self, base: sqlite3.Connection, units: list[Unit], problem: sqlite3.Error) -> None:
+    def _failed(self, base: sqlite3.Connection, units: list[Unit], problem: sqlite3.Error | OSError) -> None:
         """Nothing of it is stored: those who wait are told, what nobody waits for is tried again."""
         with contextlib.suppress(sqlite3.Error):
             base.execute("ROLLBACK")
         self.trouble = str(problem)
-        why = Unstored(f"the journal cannot be written: {problem}", str(self.path), "free some disk space, then retry")
+        why = Unstored(
+            f"the journal cannot be written: {problem}",
+            str(self.path),
+            "see that the disk has room and can be written, then retry",
+        )
         for unit in units:
             if unit.done is not None:
                 unit.done(why)

@@ -11,8 +11,8 @@ import msgspec
 from tutti.engine.model import QUEUED, SEATED, Job, Life, Listing, State, Usage
 
 from . import shelf
-from .backend import LocalBackend, now_us
-from .fault import point
+from .backend import LocalBackend
+from .fault import now_us, point
 from .held import Held, Run
 from .keeper import records, tree
 from .layout import seats_of

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from tutti.engine.model import SECOND, Progress
 
 from . import shelf
 from .ends import died, exit_code
+from .fault import now_us as _now
 from .held import Held, Placed, Run
 from .keeper import records, tree
 from .layout import seats_of
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = SECOND
 """Progress is passed on at most so often."""
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 class Remains:
@@ -99,8 +95,7 @@ class Remains:
             run.link.send({"say": "close"})
 
     def _free(self, held: Held, one: Placed) -> None:
-        for node in self._backend.booking.give(held.name, one.devices):
-            self._backend.tell(ev.NodeSeen(_now(), node))
+        self._backend.give_devices(held, list(one.devices))
 
     def array_record(self, held: Held, run: Run, record: dict[str, Any]) -> dict[str, Any]:
         """The end of an array: it failed when any of its tasks did."""

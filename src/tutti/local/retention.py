@@ -9,7 +9,7 @@ from tutti.engine.model import SECOND
 from tutti.engine.read_policy import duration
 from tutti.jobs.amounts import memory
 
-from .backend import now_us
+from .fault import now_us
 from .journal import Journal
 from .settings import Settings
 

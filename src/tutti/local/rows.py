@@ -116,7 +116,7 @@ def placed(world: World, job: Job) -> str:
     members: Counter[int] = Counter()
     for held in job.life.seats:
         members.update(dict(zip(held.nodes, held.counts, strict=True)))
-    names = [f"{_node(world, node)}x{count}" for node, count in members.items()]
+    names = [f"{count} on {_node(world, node)}" for node, count in members.items()]
     return ", ".join(names[:MOST_NODES]) + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
 
 

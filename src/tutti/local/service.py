@@ -27,8 +27,9 @@ from tutti.views.plan import plan_lines
 from tutti.views.story import story_lines
 
 from . import rows, shelf
-from .backend import LocalBackend, now_us
+from .backend import LocalBackend
 from .chronicle import Chronicle, job_of
+from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held, Origin
 from .intake import Intake
@@ -64,7 +65,7 @@ class LocalService:
         self.driver, self.backend, self.journal = driver, backend, journal
         self.chronicle, self.forecasting, self.watching = chronicle, forecasting, watching
         self.intake = Intake(driver, backend, journal, os.getuid(), set(settings.admins))
-        self.tallies = Tallies(driver, journal)
+        self.tallies = Tallies(driver, journal, backend.held)
         self.since = now_us()
         self.page = ""
         self.stopping = asyncio.Event()

@@ -16,6 +16,7 @@ from tutti.jobs.job import CPU, DEVICE, MEMORY, words_of
 from tutti.jobs.place import Place
 
 from .devices import Box
+from .fault import writable
 from .held import Change, Held, Placed, Run
 from .keeper import records
 from .keeper.spec import MemberSpec, Spec, to_record
@@ -59,6 +60,7 @@ class Starting:
         """Everything the keeper needs, in a file that only the owner can read."""
         # In a shared folder nobody but us may make files: what is in it is given to the submitter one by one.
         mode = 0o711 if self.shared else 0o700
+        writable()
         run.folder.mkdir(mode=mode)
         logs = self.log_folder(held.id)
         logs.mkdir(mode=mode, exist_ok=True)
@@ -98,7 +100,8 @@ class Starting:
             keeps_on=job.on_limit == "keep",
             notice=number_of(notice[0]) if notice else 0,
             notice_s=notice[1] / SECOND if notice else 0.0,
-            hang_s=float(job.env.get("TUTTI_HANG_S", "0") or 0),
+            hang_s=duration(job.hang) / SECOND if job.hang else 0.0,
+            limits={name: list(pair) for name, pair in held.origin.limits.items()},
             loose=held.is_loose,
             on_word=os.getpid(),
             memory=sum(self._memory(held, one) for one in run.here()),

@@ -1,6 +1,7 @@
 """Sums over what happened: the ledger, device time by user, the timeline, figures for Prometheus."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tutti.api import types as t
@@ -9,6 +10,7 @@ from tutti.drive.loop import Driver
 from tutti.engine.model import ENDED, NEVER, QUEUED, SECOND
 from tutti.jobs.job import DEVICE
 
+from .held import Held
 from .journal import Journal
 from .shelf import read_members
 
@@ -22,8 +24,8 @@ DAY = 86_400 * SECOND
 class Tallies:
     """Answers from the ledger and the journal."""
 
-    def __init__(self, driver: Driver, journal: Journal) -> None:
-        self._driver, self._journal = driver, journal
+    def __init__(self, driver: Driver, journal: Journal, held: Mapping[str, Held]) -> None:
+        self._driver, self._journal, self._held = driver, journal, held
 
     def ledger(self, now: int) -> Report:
         """The ledger up to now."""
@@ -52,10 +54,8 @@ class Tallies:
         hours: Counter[str] = Counter()
         for row in self._journal.rows("SELECT user, sum(device_us) AS used FROM jobs WHERE ended > 0 GROUP BY user"):
             hours[row["user"]] += row["used"] or 0
-        for job in filter(None, self._driver.world.jobs):
-            pairs = zip(job.gang.roles, job.life.seats, strict=False)
-            held = sum(role.shapes[seats.shape].ask.get(DEVICE, 0) * seats.members for role, seats in pairs)
-            hours[job.gang.user] += held * max(now - job.life.started, 0) if job.life.seats else 0
+        for held in self._held.values():
+            hours[held.origin.user] += held.course.device_us + (held.run.device_time(now) if held.run else 0)
         return {user: used / SECOND / 3600 for user, used in sorted(hours.items()) if used}
 
     def sheet(self, name: str) -> dict[str, float]:

@@ -11,9 +11,10 @@ from tutti.engine.plan import Plan, Reason
 from tutti.engine.policy import Policy
 from tutti.engine.view import View
 
-from .backend import LocalBackend, now_us
+from .backend import LocalBackend
 from .chronicle import Chronicle
 from .devices import foreigners, locked_elsewhere
+from .fault import now_us
 
 REASONS_EVERY = SECOND
 MOST_REASONS = 200

@@ -6,6 +6,9 @@ import contextlib
 import os
 import signal
 
+DAEMON = "tutti-daemon"
+"""The group of the daemon and its keepers; the groups of gangs are beside it."""
+
 
 class Cgroup:
     """A folder of the kernel's; every process that a member starts is in it, whatever it does to get away."""
@@ -34,6 +37,10 @@ class Cgroup:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
+    def can_limit_memory(self) -> bool:
+        """Whether the kernel counts the memory of this group."""
+        return os.path.exists(os.path.join(self.path, "memory.max"))
+
     def limit_memory(self, amount: int) -> bool:
         """Whether the kernel will hold the gang to so many bytes."""
         try:
@@ -47,9 +54,27 @@ class Cgroup:
             os.rmdir(self.path)
 
 
+def nest(base: str | None = None) -> bool:
+    """Go into a group of our own below the one a service was given, so that gangs can have theirs beside it.
+
+    The kernel gives out controllers only below a group that has no processes in it. False where that cannot be done.
+    """
+    base = own_folder() if base is None else base
+    inner = os.path.join(base, DAEMON)
+    try:
+        os.makedirs(inner, exist_ok=True)
+        _write(os.path.join(inner, "cgroup.procs"), str(os.getpid()))
+        _write(os.path.join(base, "cgroup.subtree_control"), "+memory +pids")
+    except OSError:
+        return False
+    return True
+
+
 def make(name: str) -> Cgroup | None:
     """A group below our own, or None where there is no version 2 or no permission."""
     base = own_folder()
+    if os.path.basename(base) == DAEMON:
+        base = os.path.dirname(base)
     if not base:
         return None
     path = os.path.join(base, name)

@@ -32,6 +32,8 @@ SHELL_WORDS = frozenset({"attach", "keys", "size"})
 ROWS_AT_ONCE = 500
 WORD_S = 30.0
 """How long members that are ready wait for the daemon to say go."""
+RECORD_S = 3600.0
+"""How long a keeper tries to write down the end where the disk does not take it."""
 LAST_WORDS_S = 5.0
 """How long an idle keeper waits for its daemon to have heard the end."""
 
@@ -388,7 +390,22 @@ class Keeper:
             self.talk.close()
         if self.group is not None:
             self.group.remove()
-        records.write_whole(os.path.join(self.folder, records.EXIT), record)
+        self._write_down(record)
+
+    def _write_down(self, record: dict[str, Any]) -> None:
+        """A disk that takes nothing now may do so later: how a gang ended is worth some patience."""
+        limit = time.monotonic() + RECORD_S
+        while True:
+            try:
+                records.write_whole(os.path.join(self.folder, records.EXIT), record)
+            except FileNotFoundError:
+                return
+            except OSError:
+                if time.monotonic() > limit:
+                    raise
+                time.sleep(1.0)
+            else:
+                return
 
     def _pids(self) -> set[int]:
         return {one.pid for one in self.members.values() if one.code is None}
