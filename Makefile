@@ -9,6 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUN := .venv/bin/python
 WORKERS ?= 2
+SOAK_S ?= 1800
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake bench-page
 
@@ -51,11 +52,13 @@ $(BENCHES): venv ## figures against their goals; the last line is JSON
 cluster: venv-base ## a real API server with made-up nodes, to try things out
 	@$(RUN) -m tools.control_plane.run $(ARGS)
 
-soak: venv ## the promises over 100,000 worlds each, training through 1,000 blows; SEED=n repeats a run
+soak: venv ## the promises over 100,000 worlds each, training through 1,000 blows, half an hour of one box; SEED=n repeats
 	@test -d tests/promises || { echo "make soak: not there yet (tests/promises)"; exit 1; }
 	@echo "soak: SEED=$(SEED)"
 	@$(RUN) -m pytest -q -n $(WORKERS) --timeout 0 --hypothesis-profile soak --hypothesis-seed $(SEED) tests/promises
 	@TUTTI_STORM=1000 TUTTI_STORM_SEED=$(SEED) $(RUN) -m pytest -q --timeout 0 tests/train/test_storm.py
+	@$(RUN) -m tests.local.meeting 20
+	@$(RUN) -m tests.local.soak $(SOAK_S) $(SEED)
 
 support: venv ## what training supports, from the tests that pass; rewrites the page
 	@log=$$(mktemp); TUTTI_SUPPORT=$$log $(RUN) -m pytest -q -n $(WORKERS) tests/train || true; \

@@ -1,14 +1,18 @@
 """Random submits, cancels, kills, drains and daemon kills for a while; then everything must be in order.
 
 `python -m tests.local.soak SECONDS [SEED]` runs for as long as you like; the test suite runs it for a few seconds.
+In the second half the daemon is left alone, so that one process can be seen to need no more and more memory or files.
 """
 
 import contextlib
+import json
 import os
 import random
 import signal
+import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,10 @@ grace = "1s"
 [policy.repair]
 back_off = "1s"
 """
+MOST_WAITING = 50
+SAMPLE_S = 10.0
+MORE_FILES, MORE_KB = 8, 8_000
+"""What a daemon may need more after hundreds of jobs: running gangs come and go, and caches fill."""
 LOSSES = ("fail", "restart", "repair", "shrink")
 
 
@@ -37,16 +45,19 @@ class Soak:
         self.names: list[str] = []
         self.number = 0
         self.kills = 0
+        self.samples: list[tuple[int, int]] = []
+        """Open files and resident kilobytes of the daemon that was left alone, now and then."""
 
-    def step(self) -> None:
+    def step(self, spares_daemon: bool) -> None:
         """One thing, drawn by chance."""
-        deeds = (
-            [self.submit] * 8 + [self.cancel] * 2 + [self.kill_rank] * 2 + [self.drain, self.undrain, self.kill_daemon]
-        )
+        deeds = [self.submit] * 8 + [self.cancel] * 2 + [self.kill_rank] * 2 + [self.drain, self.undrain]
+        deeds += [] if spares_daemon else [self.kill_daemon]
         with contextlib.suppress(TuttiError, ConnectionError):
             self.chance.choice(deeds)()
 
     def submit(self) -> None:
+        if self.made.client.get("/v1/status")["waiting"] > MOST_WAITING:
+            return
         self.number += 1
         name = f"j{self.number}"
         length = self.chance.choice([0, 0.1, 0.3, 1])
@@ -86,9 +97,9 @@ class Soak:
     def finish(self) -> None:
         """Let everything end, then look at what is left."""
         self.undrain()
-        until(lambda: not self.made.client.get("/v1/jobs")["jobs"], "the end of every job", 120)
-        rows = {job["name"]: job for job in self.made.client.get("/v1/jobs", which="all", limit=10_000)["jobs"]}
-        assert set(self.names) <= set(rows), set(self.names) - set(rows)
+        until(lambda: not self.made.client.get("/v1/jobs")["jobs"], "the end of every job", 300)
+        known = set(self.past())
+        assert set(self.names) <= known, set(self.names) - known
         assert not [
             line for line in self.made.home.log.read_text().splitlines() if line.startswith(("violation", "crashed"))
         ]
@@ -97,6 +108,26 @@ class Soak:
         assert not [path for path in self.made.home.locks.iterdir() if is_held(str(path))]
         report = self.made.client.get("/v1/report")
         assert report["closes"], report
+
+    def past(self) -> Iterator[str]:
+        """The names of all jobs that have ended, page by page."""
+        offset = 0
+        while True:
+            page = self.made.client.get("/v1/jobs", which="ended", limit=500, offset=offset)
+            yield from (job["name"] for job in page["jobs"])
+            offset = page["next"]
+            if not offset:
+                return
+
+    def is_flat(self) -> bool:
+        """Whether the last third of the looks shows no more files and hardly more memory than the middle one."""
+        third = len(self.samples) // 3
+        middle, last = self.samples[third : 2 * third], self.samples[2 * third :]
+        if third < 3:
+            return True
+        files = max(one[0] for one in last) - max(one[0] for one in middle)
+        grown = statistics.median(one[1] for one in last) - statistics.median(one[1] for one in middle)
+        return files <= MORE_FILES and grown <= MORE_KB
 
     def files_and_memory(self) -> tuple[int, int]:
         """Open files and resident kilobytes of the daemon."""
@@ -111,15 +142,18 @@ def soak(seconds: float, seed: int) -> Soak:
     chance = random.Random(seed)
     with box("6", CONFIG) as made:
         run = Soak(made, chance)
-        limit = time.monotonic() + seconds
+        begun = time.monotonic()
         try:
-            while time.monotonic() < limit:
-                run.step()
+            while (spent := time.monotonic() - begun) < seconds:
+                run.step(spares_daemon := spent > seconds / 2)
+                if spares_daemon and spent > seconds / 2 + len(run.samples) * SAMPLE_S:
+                    run.samples.append(run.files_and_memory())
                 time.sleep(chance.choice([0, 0.01, 0.05, 0.2]))
             run.finish()
-            files, resident = run.files_and_memory()
-            assert files < 60, files
-            assert resident < 300_000, resident
+            run.samples.append(run.files_and_memory())
+            assert run.samples[-1][0] < 60, run.samples
+            assert run.samples[-1][1] < 300_000, run.samples
+            assert run.is_flat(), run.samples
         except (AssertionError, NoDaemon):
             sys.stderr.write(f"seed {seed}, {run.number} jobs\n{made.home.log.read_text()[-6000:]}\n")
             with contextlib.suppress(TuttiError):
@@ -134,3 +168,7 @@ if __name__ == "__main__":
     started = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
     done = soak(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, started)
     print(f"seed {started}: {done.number} jobs, {done.kills} daemons killed, nothing out of order")
+    looks = [
+        {"files": files, "resident_kb": resident} for files, resident in done.samples[:: len(done.samples) // 10 + 1]
+    ]
+    print(json.dumps({"seed": started, "jobs": done.number, "daemons_killed": done.kills, "looks": looks}))

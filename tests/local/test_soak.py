@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.local.meeting import meetings
 from tests.local.soak import soak
 
 
@@ -9,3 +10,7 @@ from tests.local.soak import soak
 def test_a_few_random_seconds_end_in_order():
     done = soak(6.0, seed=1)
     assert done.number > 5
+
+
+def test_gangs_that_meet_at_once_meet_at_ports_of_their_own():
+    meetings(1, gangs=8)

@@ -144,6 +144,8 @@ class LocalService:
     # -- jobs
 
     async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
+        if which != "active":
+            await self.backend.settled()
         if which == "ended":
             return self._ended(who, offset, limit)
         found = [held for held in self.backend.held.values() if _is_meant(held, who)]
