@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
+import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroupGloo, Work
 from torch.futures import Future
@@ -171,11 +172,28 @@ class HoldingGroup(dist.ProcessGroup):
         return held
 
     def scatter_sum(self, output: Any, whole: Any, options: Any = None) -> HeldWork:
-        """A reduce-scatter as gloo does it, by reducing everywhere; but its own cannot be waited for with an end."""
+        """A reduce-scatter. gloo's own reduces everything everywhere, and cannot be waited for with an end: here everyone
+        gets its parts from all the others and adds them up, in the order of the ranks.
+        """
+        operation = options.reduceOp if options is not None else dist.ReduceOp.SUM
+        # torch compares these only with itself on the left.
+        is_mean = operation == dist.ReduceOp.AVG
+        if not (is_mean or operation == dist.ReduceOp.SUM):
+            return self._scatter_whole(output, whole, operation)
+        parts = torch.empty_like(whole)
+        work = self.attempt(lambda: method(self._inner, "alltoall_base")(parts, whole, [], []))
+
+        def add_up() -> None:
+            torch.sum(parts.view(self.size(), -1), 0, out=output.view(-1))
+            if is_mean:
+                output.div_(self.size())
+
+        return self.held(work, output, add_up)
+
+    def _scatter_whole(self, output: Any, whole: Any, operation: Any) -> HeldWork:
         total = whole.clone()
         wanted = dist.AllreduceOptions()
-        if options is not None:
-            wanted.reduceOp = options.reduceOp
+        wanted.reduceOp = operation
         work = self.attempt(lambda: self._inner.allreduce([total], wanted))
         mine = total.view(self.size(), -1)[self.rank()]
         return self.held(work, output, lambda: output.copy_(mine.view_as(output)))
