@@ -35,6 +35,7 @@ class Service(Protocol):
     async def plan(self, asked: t.Submission | None, by: Request) -> t.PlanAnswer: ...
     async def what_if(self, asked: t.WhatIf) -> dict[str, Any]: ...
     async def report(self) -> t.Report: ...
+    async def report_history(self, since_us: int, until_us: int, points: int) -> t.ReportHistory: ...
     async def forecasts(self) -> t.Forecasts: ...
     async def timeline(self, since_us: int, until_us: int, limit: int) -> t.Timeline: ...
     async def snapshot(self) -> bytes: ...
@@ -85,6 +86,11 @@ def _plan(service: Service, request: Request) -> Awaitable[t.PlanAnswer]:
 def _logs(service: Service, request: Request) -> Awaitable[t.Logs]:
     name, rank = request.names["name"], request.number("rank", -1)
     return service.logs(name, rank, request.number("begin", -1), request.number("tail", 64 << 10))
+
+
+def _history(service: Service, request: Request) -> Awaitable[Any]:
+    since, until = request.number("since", 0), request.number("until", 0)
+    return service.report_history(since, until, request.number("points", 120))
 
 
 def _timeline(service: Service, request: Request) -> Awaitable[t.Timeline]:
@@ -156,6 +162,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/plan", "What would happen to a job: a dry run.", _plan),
     Route("POST", "/v1/what-if", "What would start when, if.", lambda s, r: s.what_if(read(t.WhatIf, r))),
     Route("GET", "/v1/report", "The goodput ledger.", lambda s, _: s.report()),
+    Route("GET", "/v1/report/history", "The ledger over time: `since`, `until` (microseconds), `points`.", _history),
     Route("GET", "/v1/report/forecasts", "How true forecasts were.", lambda s, _: s.forecasts()),
     Route("GET", "/v1/timeline", "Who held what when, and promises: `since`, `until` (microseconds).", _timeline),
     Route("GET", "/v1/snapshot", "The world as a file for `tutti replay`.", lambda s, _: s.snapshot()),

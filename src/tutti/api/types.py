@@ -353,6 +353,22 @@ class Report(Answer, frozen=True, kw_only=True):
     """Whether the parts add up to what was installed, to the second."""
 
 
+class Stretch(Wire, frozen=True, kw_only=True):
+    """What device time was spent on from one moment to another."""
+
+    begun_us: int
+    ended_us: int
+    spent: dict[str, float]
+    """Device-seconds. Work that turned out to be lost is taken from `useful-kept` in the stretch in which it was."""
+    goodput: float
+
+
+class ReportHistory(Answer, frozen=True, kw_only=True):
+    """GET /v1/report/history: the ledger over time."""
+
+    stretches: list[Stretch]
+
+
 class ForecastRow(Wire, frozen=True, kw_only=True):
     """How true forecasts of one range were."""
 

@@ -101,7 +101,7 @@ class Daemon:
             where, settings, self.driver, self.backend, self.journal, self.chronicle, self.forecasting, self.watching
         )
         self.hooks = Hooks(settings)
-        self.retention = Retention(where, self.journal, settings)
+        self.retention = Retention(where, self.journal, settings, self.service.sheets)
         self._port: Port | None = None
         self._wire()
         self._kept_at = 0
@@ -255,6 +255,7 @@ class Daemon:
             if world.queued:
                 self.watching.note_reasons([world.job_in(slot).gang.name for slot in list(world.queued)[:200]])
                 await self.forecasting.refresh()
+            self.service.sheets.turn(now_us(), world.version)
             if world.version != seen and now_us() - self._kept_at > KEEP_EVERY:
                 seen = world.version
                 self.keep()

@@ -157,7 +157,7 @@ class Journal:
         why = Unstored(
             f"the journal cannot be written: {problem}",
             str(self.path),
-            "see that the disk has room and can be written, then retry",
+            "see that there is disk space and that it can be written, then retry",
         )
         for unit in units:
             if unit.done is not None:

@@ -12,6 +12,7 @@ from tutti.jobs.amounts import memory
 from .fault import now_us
 from .journal import Journal
 from .settings import Settings
+from .sheets import Sheets
 
 EVERY = 600 * SECOND
 CLEAR = """
@@ -27,8 +28,8 @@ UNUSED = "DELETE FROM environments WHERE hash NOT IN (SELECT json_extract(contex
 class Retention:
     """Clears away what is too old, now and then."""
 
-    def __init__(self, home: Home, journal: Journal, settings: Settings) -> None:
-        self._home, self._journal, self._settings = home, journal, settings
+    def __init__(self, home: Home, journal: Journal, settings: Settings, sheets: Sheets | None = None) -> None:
+        self._home, self._journal, self._settings, self._sheets = home, journal, settings, sheets
         self._next = now_us() + 60 * SECOND
 
     async def turn(self) -> None:
@@ -47,6 +48,8 @@ class Retention:
         before = now - duration(settings.keep)
         values = (before, settings.jobs)
         self._journal.later(*((sql, values) for sql in CLEARS), (UNUSED, ()))
+        if self._sheets is not None:
+            self._sheets.thin(now, before)
 
     def logs(self, now: int, keep: set[int]) -> None:
         """Logs of ended jobs, oldest first."""

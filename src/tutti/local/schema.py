@@ -1,6 +1,6 @@
 """The tables of the journal, and how an older journal becomes one of this version."""
 
-VERSION = 1
+VERSION = 2
 
 FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -59,5 +59,9 @@ CREATE TABLE audit (
 CREATE TRIGGER audit_is_kept BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 """
 
-STEPS: dict[int, str] = {0: FIRST}
+SHEETS = """
+CREATE TABLE sheets (at INTEGER PRIMARY KEY, total BLOB NOT NULL);
+"""
+
+STEPS: dict[int, str] = {0: FIRST, 1: SHEETS}
 """From a version to the next one, each in one transaction."""

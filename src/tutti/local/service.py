@@ -36,6 +36,7 @@ from .intake import Intake
 from .journal import TOGETHER_S, Journal
 from .pieces import log_piece, log_sizes
 from .settings import Settings, read_settings
+from .sheets import DAY, Sheets
 from .tallies import Tallies
 from .watching import Watching
 
@@ -66,6 +67,7 @@ class LocalService:
         self.chronicle, self.forecasting, self.watching = chronicle, forecasting, watching
         self.intake = Intake(driver, backend, journal, os.getuid(), set(settings.admins))
         self.tallies = Tallies(driver, journal, backend.held)
+        self.sheets = Sheets(journal, self.tallies)
         self.since = now_us()
         self.page = ""
         self.stopping = asyncio.Event()
@@ -400,6 +402,10 @@ class LocalService:
 
     async def report(self) -> t.Report:
         return self.tallies.report(now_us())
+
+    async def report_history(self, since_us: int, until_us: int, points: int) -> t.ReportHistory:
+        now = now_us()
+        return self.sheets.history(since_us or now - DAY, until_us or now, points, now)
 
     async def forecasts(self) -> t.Forecasts:
         return self.forecasting.accuracy()

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .moments import clock, span
 from .table import part, table, time_s
 
+BAR = 20
 MEANS = {
     "useful-kept": "steps that count",
     "useful-later-lost": "work that was lost again",
@@ -47,6 +49,22 @@ def user_lines(answer: Mapping[str, Any]) -> list[str]:
     """Device-hours by user."""
     rows = [["user", "device-hours"], *([user, f"{hours:.3f}"] for user, hours in answer["users"].items())]
     return table(rows) if answer["users"] else ["nobody has used anything yet"]
+
+
+def history_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Goodput and what was largest, stretch by stretch."""
+    if not answer["stretches"]:
+        return ["nothing has been written down for that time"]
+    rows = [["until", "for", "goodput", "", "mostly"]]
+    now = answer["stretches"][-1]["ended_us"]
+    for one in answer["stretches"]:
+        rest = {name: amount for name, amount in one["spent"].items() if amount > 0}
+        most = max(rest, key=lambda name: rest[name], default="")
+        share = part(rest[most] / sum(rest.values())) if most else ""
+        bar = "#" * round(one["goodput"] * BAR)
+        length = span(one["ended_us"] - one["begun_us"])
+        rows.append([clock(one["ended_us"], now), length, part(one["goodput"]), bar, f"{most} {share}".strip()])
+    return table(rows)
 
 
 def forecast_lines(answer: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { card, figure, h, hideTip, put, scale, showTip, table } from "./dom.js";
-import { hours, percent, span, whole } from "./format.js";
+import { clock, hours, percent, span, whole } from "./format.js";
 
 export const ORDER = [
   "useful-kept", "useful-later-lost", "start-up", "snapshot-stall", "resize", "degraded", "held-starting", "unknown",
@@ -31,17 +31,55 @@ export function ledgerTable(sheet, installed, means) {
   return table(heads, rows, "Device time by what it was spent on");
 }
 
+const RANGES = [["10 min", 600], ["2 h", 7200], ["1 d", 86400], ["7 d", 604800], ["30 d", 2592000]];
+const POINTS = 90;
+
+// One column for each stretch of time, as wide as it was long; its parts from the floor up, useful work lowest.
+export function ledgerColumns(stretches, means) {
+  const begun = stretches[0].begun_us;
+  const whole_ = stretches[stretches.length - 1].ended_us - begun || 1;
+  const columns = stretches.map((one) => {
+    const sheet = Object.fromEntries(Object.entries(one.spent).filter(([, amount]) => amount > 0));
+    const total = Object.values(sheet).reduce((sum, amount) => sum + amount, 0) || 1;
+    const when = `${clock(one.begun_us, true)} – ${clock(one.ended_us, true)}`;
+    const words = [when, `goodput ${percent(one.goodput)}`, ...parts(sheet).map((name) => `${name} ${percent(sheet[name] / total)}${means[name] ? `: ${means[name]}` : ""}`)].join("\n");
+    return h("div", {
+      class: "column", vars: { "--wide": (one.ended_us - one.begun_us) / whole_ },
+      onpointermove: (event) => showTip(words, event.clientX, event.clientY), onpointerleave: hideTip,
+    }, parts(sheet).map((name) => h("i", { class: `part ${name}`, vars: { "--part": sheet[name] / total } })));
+  });
+  const middle = stretches.map((one) => percent(one.goodput));
+  return h("div", null,
+    h("div", { class: "columns", role: "img", "aria-label": `Goodput over time: first ${middle[0]}, last ${middle[middle.length - 1]}` }, columns),
+    h("div", { class: "ends hint" }, h("span", null, clock(begun)), h("span", null, clock(stretches[stretches.length - 1].ended_us))));
+}
+
 export class Ledger {
   constructor({ root, hello }) {
     this.means = hello.means;
+    this.range = 7200;
+    this.buttons = RANGES.map(([name, seconds]) => h("button", { type: "button", "aria-pressed": String(seconds === this.range), onclick: () => this.choose(seconds) }, name));
+    this.choice = h("div", { class: "choice", role: "group", "aria-label": "How much time" }, this.buttons);
     this.root = put(root, h("h1", null, "Ledger"));
     this.body = h("div", { class: "pile" });
     root.append(this.body);
     this.timer = setInterval(() => this.refresh().catch(() => {}), 5000);
   }
 
+  choose(seconds) {
+    this.range = seconds;
+    this.buttons.forEach((button, at) => button.setAttribute("aria-pressed", String(RANGES[at][1] === seconds)));
+    this.refresh().catch(() => {});
+  }
+
+  over({ stretches }) {
+    const shown = stretches.length ? ledgerColumns(stretches, this.means) : h("p", { class: "hint" }, "Nothing has been written down yet; look again in a minute.");
+    return h("section", { class: "card", "aria-label": "Goodput over time" }, h("div", { class: "title" }, h("h2", null, "Goodput over time"), h("span", { class: "room" }), this.choice), shown);
+  }
+
   async refresh() {
-    const [report, told] = await Promise.all([get("/v1/report"), get("/v1/report/forecasts")]);
+    const since = Math.floor(Date.now() - this.range * 1000) * 1000;
+    const [report, told, past] = await Promise.all([get("/v1/report"), get("/v1/report/forecasts"), get(`/v1/report/history?since=${since}&points=${POINTS}`)]);
     put(this.body,
       h("div", { class: "figures" },
         figure(percent(report.goodput), "goodput", "useful work kept, of all that was installed"),
@@ -49,7 +87,7 @@ export class Ledger {
         figure(hours(report.installed_s), "device-hours installed"),
         figure(report.closes ? "yes" : "no", "it adds up", report.closes ? "to the second" : "please report this")),
       card("Where device time went", ledgerBar(report.total, report.installed_s, this.means, true), ledgerTable(report.total, report.installed_s, this.means)),
-      this.queues(report), this.users(report), forecasts(told));
+      this.over(past), this.queues(report), this.users(report), forecasts(told));
   }
 
   queues(report) {
