@@ -75,6 +75,13 @@ class Case(msgspec.Struct):
         """Devices of each node, in the order of their numbers."""
         return [node.capacity.get(self.log.resource, 0) for node in self.cluster.nodes]
 
+    @property
+    def fidelity(self) -> str:
+        """How much of a real cluster is played, in a sentence."""
+        if self.habits == PLAIN:
+            return "schedule only: jobs start, stop and change size at once, and nothing but faults goes wrong"
+        return "with costs: jobs take time to start, to save and to leave, the same for all; nothing was measured here"
+
     def tasks(self, elastic: bool) -> Tasks:
         """The rows as tasks; where sizes never change, every job has the size it was tuned for."""
         each = widest_node(self.cluster, self.log.resource)
@@ -159,7 +166,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         interrupted = True
     took = time.perf_counter() - begun
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
-    goodput = _goodput(report, ends, window, case.devices)
+    goodput = _goodput(simulation.record, report, ends, window, case.devices)
     metrics = measure(simulation.record, policy.name, case.devices, goodput, took, case.since)
     samples.append((report.at, report.total))
     return Outcome(policy, metrics, simulation.record, report, interrupted, samples, troubles)
@@ -176,9 +183,9 @@ def look_at(simulation: Simulation, ledger: Ledger, samples: Samples, moment: in
     simulation.agenda.add(moment, Rank.NODES, look)
 
 
-def _goodput(report: Report, ends: Samples, window: Window, devices: int) -> float:
-    """Useful time over all there was while jobs came; over everything where most happens after the last of them."""
-    if len(ends) < 2 or steady(window, report.at) is not window or window.until <= window.since:
+def _goodput(record: Record, report: Report, ends: Samples, window: Window, devices: int) -> float:
+    """Useful time over all there was while jobs came; over everything where most starts come after the last of them."""
+    if len(ends) < 2 or steady(window, max(record.started, default=0), report.at) is not window:
         return report.goodput_ppm / 1e6
     before, after = (total.get(Spent.USEFUL, 0) for _, total in ends)
     return (after - before) / (devices * (window.until - window.since))

@@ -87,9 +87,10 @@ def window_of(submitted: Column, since: int = 0) -> Window:
     return Window(max(since, int(submitted.min())), int(submitted.max()))
 
 
-def steady(window: Window, end: int) -> Window:
-    """The window, or all the time after the warm-up where most of it comes after the last submission."""
-    return window if 2 * (window.until - window.since) >= end - window.since else Window(window.since, end)
+def steady(window: Window, last_start: int, end: int) -> Window:
+    """The window, or all the time after the warm-up where most of the starts' time comes after the last submission."""
+    lasts = window.until - window.since
+    return window if lasts > 0 and 2 * lasts >= last_start - window.since else Window(window.since, end)
 
 
 def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0) -> Metrics:
@@ -104,7 +105,8 @@ def measure(record: Record, policy: str, devices: int, goodput: float, took_s: f
     run = record.column("work")[over] / SECOND
     slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
     errors, ahead = _promise_errors(record, started, counted)
-    window = steady(window_of(submitted, since), int(max(ended.max(initial=0), submitted.max(initial=0))))
+    over_at = int(max(ended.max(initial=0), submitted.max(initial=0)))
+    window = steady(window_of(submitted, since), int(started.max(initial=0)), over_at)
     return Metrics(
         policy=policy,
         jobs=len(record),

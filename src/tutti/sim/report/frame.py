@@ -15,7 +15,7 @@ STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1080px;margin:2rem auto;
 padding:0 1rem}
 h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.2rem;margin:2.6rem 0 .1rem}
-p.note{color:var(--quiet);margin:.2rem 0}
+p.note{color:var(--quiet);margin:.2rem 0}p.finding{font-size:1.15rem;margin:.8rem 0}
 ul.notes{color:var(--quiet);font-size:.9rem;padding-left:1.2rem;margin:.8rem 0}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(215px,1fr));gap:.8rem;margin:1.2rem 0}
 .card{background:var(--card);border-radius:.5rem;padding:.7rem 1rem}.card h3{margin:0 0 .3rem;font-size:.9rem;
@@ -71,8 +71,20 @@ def headline(case: Case, found: list[Outcome]) -> list[str]:
     return [
         f"<h1>{escape(title)}</h1>",
         f"<p class=note>{escape(asked)}</p>",
+        f"<p class=finding>{escape(finding(case, found))}</p>",
         f"<div class=cards>{''.join(cards)}</div>",
     ]
+
+
+def finding(case: Case, found: list[Outcome]) -> str:
+    """The report in one sentence: who waits least, how much less than under the first policy, how near the bound."""
+    best = min(found, key=lambda outcome: outcome.metrics.wait_s.mean).metrics
+    first, limit = found[0].metrics, case.bounds().avg_flow_s
+    text = f"Under {best.policy} a job waits {time_s(best.wait_s.mean)} on average"
+    if best is not first and best.wait_s.mean < 0.99 * first.wait_s.mean:
+        text += f", {1 - best.wait_s.mean / first.wait_s.mean:.0%} less than under {first.policy},"
+    text += f" and is done after {time_s(best.completion_s.mean)}"
+    return text + (f": {best.completion_s.mean / limit:.2f} times what no scheduler could beat." if limit else ".")
 
 
 def _card(heading: str, values: list[float], found: list[Outcome], shown: object, least: bool) -> str:
@@ -97,7 +109,7 @@ def _best(words: list[str], values: list[float], least: bool) -> set[int]:
 
 def notes(case: Case, found: list[Outcome]) -> str:
     """What was assumed and left out."""
-    said = [f"Read as {case.log.kind}; {len(case.faults)} faults.", *case.log.notes]
+    said = [f"Read as {case.log.kind}; {len(case.faults)} faults.", case.fidelity, *case.log.notes]
     if case.log.left_out:
         said.append(f"{len(case.log.left_out)} entries of the trace were left out.")
     if any(outcome.interrupted for outcome in found):

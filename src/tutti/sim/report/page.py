@@ -7,6 +7,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from tutti.engine.model import HOUR
 from tutti.sim.experiment import Case, Outcome
 
 from . import series
@@ -58,6 +59,16 @@ def _lines(found: list[Outcome], curve: Callable[[Outcome], series.Curve], x: st
     return figure
 
 
+def _mark_last(figure: go.Figure, case: Case) -> go.Figure:
+    """A line where the last job was submitted: what comes after it is only the end of what came before."""
+    return figure.add_vline(
+        x=round(case.log.rows[-1].at / HOUR, 4),
+        line={"color": QUIET, "width": 1, "dash": "dot"},
+        annotation={"text": "last job submitted", "font": {"color": QUIET, "size": 12}},
+        annotation_position="top right",
+    )
+
+
 def utilisation(case: Case, found: list[Outcome]) -> go.Figure:
     """Part of the devices that is held."""
     figure = _lines(
@@ -66,16 +77,17 @@ def utilisation(case: Case, found: list[Outcome]) -> go.Figure:
         "hours",
         "part of all devices",
     )
-    return figure.update_yaxes(range=[0, 1.02], tickformat=".0%").update_xaxes(range=_span(found))
+    _mark_last(figure, case)
+    return figure.update_yaxes(range=[0, 1.06], tickformat=".0%").update_xaxes(range=_span(found))
 
 
-def queue(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001 - every picture takes the same
+def queue(case: Case, found: list[Outcome]) -> go.Figure:
     """Jobs that wait."""
     figure = _lines(found, lambda outcome: series.waiting(outcome.record, outcome.report.at), "hours", "jobs waiting")
-    return figure.update_xaxes(range=_span(found))
+    return _mark_last(figure, case).update_xaxes(range=_span(found))
 
 
-def completion(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
+def completion(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001 - every picture takes the same
     """How soon jobs are done."""
     figure = _lines(
         found,

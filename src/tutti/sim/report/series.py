@@ -11,7 +11,8 @@ from tutti.engine.model import HOUR, SECOND, State
 from tutti.sim.record import ENDS, Record
 
 Floats = NDArray[np.float64]
-POINTS = 600
+POINTS = 400
+BEYOND = 1.3
 MOST_BARS = 3_000
 KEPT, LOST = Spent.USEFUL.value, Spent.LATER_LOST.value
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)
@@ -42,7 +43,7 @@ def used(record: Record, devices: int, end: int) -> Curve:
     held = np.array(spells.devices, np.float64)
     ends = np.array(spells.ended, np.int64)
     ends = np.where(ends < 0, end, ends)
-    curve = _averaged(np.array(spells.begun, np.int64), ends, held, end)
+    curve = _averaged(np.array(spells.begun, np.int64), ends, held, _stretch(record, end))
     return Curve(curve.x, curve.y / devices)
 
 
@@ -50,12 +51,18 @@ def waiting(record: Record, end: int) -> Curve:
     """Jobs that wait, over time."""
     submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
     left = np.where(started >= 0, started, np.where(ended >= 0, ended, end))
-    return _averaged(submitted, left, np.ones(len(submitted)), end)
+    return _averaged(submitted, left, np.ones(len(submitted)), _stretch(record, end))
 
 
-def _averaged(begun: NDArray[np.int64], ended: NDArray[np.int64], amount: Floats, end: int) -> Curve:
-    """The sum of amounts between their begin and end, averaged over equal stretches of time."""
-    edges = np.linspace(0, max(end, 1), POINTS + 1)
+def _stretch(record: Record, end: int) -> tuple[int, int]:
+    """The time that curves are computed for: a little more than is shown, so that few points are wasted on the end."""
+    first = min(record.submitted, default=0)
+    return first, max(min(end, round(BEYOND * shown_until(record) * HOUR)), first + 1)
+
+
+def _averaged(begun: NDArray[np.int64], ended: NDArray[np.int64], amount: Floats, stretch: tuple[int, int]) -> Curve:
+    """The sum of amounts between their begin and end, averaged over equal parts of a stretch of time."""
+    edges = np.linspace(*stretch, POINTS + 1)
     area = np.zeros(POINTS + 1)
     for at, sign in ((begun, 1.0), (ended, -1.0)):
         order = np.argsort(at)
