@@ -86,6 +86,15 @@ def test_the_map_and_the_list_follow_without_being_asked(page, port):
     page.page.wait_for_url("**/jobs/here")
 
 
+def test_the_ledger_is_shown_over_time(page):
+    page.go("/ledger")
+    over = page.page.get_by_role("region", name="Goodput over time")
+    over.locator(".stretch .part").first.wait_for()
+    over.get_by_role("button", name="7 d").click()
+    over.locator("button[aria-pressed=true]", has_text="7 d").wait_for()
+    assert over.get_by_role("img").get_attribute("aria-label").startswith("Goodput over time: first")
+
+
 def test_everything_by_keys(page, port):
     for name in ("one", "two", "three"):
         port.box.submit("sleep", "60", name=name)

@@ -44,13 +44,13 @@ export function ledgerColumns(stretches, means) {
     const when = `${clock(one.begun_us, true)} – ${clock(one.ended_us, true)}`;
     const words = [when, `goodput ${percent(one.goodput)}`, ...parts(sheet).map((name) => `${name} ${percent(sheet[name] / total)}${means[name] ? `: ${means[name]}` : ""}`)].join("\n");
     return h("div", {
-      class: "column", vars: { "--wide": (one.ended_us - one.begun_us) / whole_ },
+      class: "stretch", vars: { "--wide": (one.ended_us - one.begun_us) / whole_ },
       onpointermove: (event) => showTip(words, event.clientX, event.clientY), onpointerleave: hideTip,
     }, parts(sheet).map((name) => h("i", { class: `part ${name}`, vars: { "--part": sheet[name] / total } })));
   });
   const middle = stretches.map((one) => percent(one.goodput));
   return h("div", null,
-    h("div", { class: "columns", role: "img", "aria-label": `Goodput over time: first ${middle[0]}, last ${middle[middle.length - 1]}` }, columns),
+    h("div", { class: "stretches", role: "img", "aria-label": `Goodput over time: first ${middle[0]}, last ${middle[middle.length - 1]}` }, columns),
     h("div", { class: "ends hint" }, h("span", null, clock(begun)), h("span", null, clock(stretches[stretches.length - 1].ended_us))));
 }
 
