@@ -11,10 +11,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tools.control_plane import rig as control_plane
 from tools.control_plane.rig import Rig
 from tools.control_plane.stage import Stage, node
 from tutti.jobs.kube.objects import Pod
+from tutti.kube.http import Http, Target
 from tutti.kube.watch import Listener
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -31,6 +34,16 @@ class Course:
         self.nodes: dict[str, str] = {}
         self.listener = Listener(stage.api, "/api/v1/pods", Pod, self._put, lambda _: None, lambda: None)
         self.process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        self._watching: asyncio.Task[Any] | None = None
+
+    async def ask(self, path: str) -> dict[str, Any]:
+        """What our scheduler answers on its own port."""
+        http = Http(Target("127.0.0.1", self.port), lambda: f"Authorization: Bearer {self.rig.admin}\r\n", 1)
+        try:
+            return dict(msgspec.json.decode((await http.request("GET", path)).body))
+        finally:
+            http.close()
 
     def _put(self, pod: Pod) -> None:
         now = time.monotonic()
@@ -41,9 +54,22 @@ class Course:
         if name not in self.told and any(c.type == "PodScheduled" for c in pod.status.conditions or []):
             self.told[name] = now
 
+    async def watch(self) -> None:
+        """See from now on which pods are bound."""
+        await self.listener.list()
+        self._watching = asyncio.create_task(self.listener.follow())
+
+    async def look_away(self) -> None:
+        """No longer."""
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+
     def start_tutti(self) -> None:
         """Our scheduler, as users start it."""
-        command = [sys.executable, "-m", "tutti", "kube", "run", "--no-lease", "--port", "0"]
+        self.port = self.port or control_plane.free_port()
+        command = [sys.executable, "-m", "tutti", "kube", "run", "--no-lease", "--port", str(self.port)]
         with (self.rig.folder / "tutti.log").open("ab") as log:
             kubeconfig = str(self.rig.kubeconfig())
             self.process = subprocess.Popen(
@@ -100,25 +126,22 @@ class Course:
 
 
 @asynccontextmanager
-async def course(nodes: int = 1000) -> AsyncIterator[Course]:
+async def course(nodes: int = 1000, watching: bool = True) -> AsyncIterator[Course]:
     """A fresh cluster of nodes with eight devices each, in racks of 32; everything ends with it."""
     rig = control_plane.started(loose=True)
     stage = Stage(rig.kubeconfig(), 24)
     made = Course(rig, stage)
-    watching: asyncio.Task[Any] | None = None
     try:
         await stage.install()
         await stage.priorities(high=1000)
+        await stage.make_one({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tutti-system"}})
         await stage.make(*(node(f"n{i:04}", labels={"rack": f"r{i // 32}"}) for i in range(nodes)))
         await warm(stage)
-        await made.listener.list()
-        watching = asyncio.create_task(made.listener.follow())
+        if watching:
+            await made.watch()
         yield made
     finally:
-        if watching is not None:
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+        await made.look_away()
         made.end()
         stage.close()
         rig.close()

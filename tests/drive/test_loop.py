@@ -311,6 +311,17 @@ def test_a_gang_that_never_leaves_runs_on(order):
     assert box.step(now=HOUR) == []
 
 
+def test_who_waits_for_a_gang_that_never_leaves_waits_no_longer():
+    box = Box("4", decide=scripted((Evict("a", room_for="b"),)))
+    box.run(gang("a"), "n0")
+    box.driver.world.apply(ev.Submitted(0, gang("b", 4)))
+    box.driver.world.apply(ev.Pledged(0, "b", Pledge((seats(box.driver.world, "n0*4"),), ("a",), 0, HOUR)))
+    [(key, action)] = box.step()
+    assert box.life("b").pledge is not None
+    box.driver.refused(key, action, Refused("nobody would make it again", NEVER), 1)
+    assert box.life("b").pledge is None
+
+
 def test_a_broken_gang_that_never_leaves_is_still_broken():
     box = Box("4", decide=scripted((Restart("a"),)))
     box.run(gang("a", 2), "n0")

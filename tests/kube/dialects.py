@@ -18,13 +18,21 @@ CLUSTER_KINDS = (
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"),
     ("kai.scheduler", "v1alpha1", "Topology", "topologies"),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies"),
+    ("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues"),
+    ("kueue.x-k8s.io", "v1beta2", "Cohort", "cohorts"),
+)
+SPACED_KINDS = (
+    ("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues"),
+    ("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
+    ("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
 )
 
 
 def definitions() -> list[dict[str, Any]]:
     """Definitions that let everything through."""
     made = [definition(g, v, "PodGroup", "podgroups", "Namespaced") for g, v in GROUPS.values()]
-    return made + [definition(g, v, kind, plural, "Cluster") for g, v, kind, plural in CLUSTER_KINDS]
+    made += [definition(g, v, kind, plural, "Cluster") for g, v, kind, plural in CLUSTER_KINDS]
+    return made + [definition(g, v, kind, plural, "Namespaced") for g, v, kind, plural in SPACED_KINDS]
 
 
 def definition(group: str, version: str, kind: str, plural: str, scope: str) -> dict[str, Any]:
@@ -57,6 +65,8 @@ def group(dialect: str, name: str, least: int, said: dict[str, str]) -> dict[str
             spec["schedulingConstraints"] = {"topology": [{"key": said["topology"]}]}
         if "priority" in said:
             spec["priorityClassName"] = said["priority"]
+        if "polite" in said:
+            spec["preemptionPolicy"] = "Never"
         return native_group(name, least, **spec)
     if dialect not in GROUPS:
         return None
@@ -133,5 +143,6 @@ def mark(  # noqa: PLR0911 - one way of saying it per dialect
             annotations = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
             if "topology" in said:
                 annotations["kueue.x-k8s.io/podset-required-topology"] = said["topology"]
-            return {"labels": {"kueue.x-k8s.io/pod-group-name": name}, "annotations": annotations}
+            queue = {"kueue.x-k8s.io/queue-name": said["queue"]} if "queue" in said else {}
+            return {"labels": {"kueue.x-k8s.io/pod-group-name": name, **queue}, "annotations": annotations}
     return {}

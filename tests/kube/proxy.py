@@ -34,6 +34,8 @@ class Proxy:
         self.before: Rule | None = None
         self.after: Callable[[Request], None] | None = None
         self.streams: set[asyncio.StreamWriter] = set()
+        self.twice = False
+        """Whether every event of a watch is told twice."""
         self.url = ""
         self._server: asyncio.Server | None = None
 
@@ -79,6 +81,9 @@ class Proxy:
         there_writer.write(head + body)
         if "watch=1" in path:
             self.streams.add(writer)
+            if self.twice:
+                await _told_twice(there_reader, writer)
+                return False
             while data := await there_reader.read(65536):
                 writer.write(data)
             return False
@@ -95,6 +100,19 @@ def _length(head: bytes) -> int:
         if line.startswith(b"content-length:"):
             return int(line.split(b":")[1])
     return 0
+
+
+async def _told_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass a stream of lines on, each line once more behind the next one: late, and out of order."""
+    writer.write(await reader.readuntil(b"\r\n\r\n"))
+    rest, before = b"", b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        data = (await reader.readexactly(size + 2))[:-2]
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            for told in (line, before or line):
+                writer.write(b"%x\r\n%s\n\r\n" % (len(told) + 1, told))
+            before = line
 
 
 async def _whole(reader: asyncio.StreamReader) -> bytes:

@@ -103,6 +103,8 @@ class Script:
         more |= {"nodeSelector": dict([said["select"].split(":")])} if "select" in said else {}
         more |= {"tolerations": [{"key": said["tolerate"], "operator": "Exists"}]} if "tolerate" in said else {}
         more |= {"activeDeadlineSeconds": int(said["deadline"])} if "deadline" in said else {}
+        if "volume" in said:
+            more["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": said["volume"]}}]
         if "apart" in said:
             more.setdefault("labels", {})["app"] = "x"
             term = {"topologyKey": said["apart"], "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -145,6 +147,23 @@ class Script:
             await self.stage.make_one({"apiVersion": api, "kind": "PodGroup", "metadata": meta, "spec": below})
             await self.do_pods([part, size], said)
 
+    async def do_volume(self, plain: list[str], said: dict[str, str]) -> None:
+        """volume NAME DRIVER [mode=]: a volume and a claim of that name, bound to each other"""
+        name, driver = plain
+        size, modes = {"storage": "1Gi"}, [said.get("mode", "ReadWriteOnce")]
+        claim = {"namespace": "default", "name": name}
+        spec = {"capacity": size, "accessModes": modes, "csi": {"driver": driver, "volumeHandle": name}}
+        meta = {"metadata": {"name": name}}
+        await self.stage.make_one(
+            {"apiVersion": "v1", "kind": "PersistentVolume", **meta, "spec": spec | {"claimRef": claim}}
+        )
+        asks = {"accessModes": modes, "volumeName": name, "storageClassName": "", "resources": {"requests": size}}
+        await self.stage.make_one(
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim, "spec": asks}
+        )
+        path = f"/api/v1/namespaces/default/persistentvolumeclaims/{name}/status"
+        await self.stage.patch(path, {"status": {"phase": "Bound", "accessModes": modes, "capacity": size}})
+
     async def do_other(self, plain: list[str], said: dict[str, str]) -> None:
         """other NAME GPUS NODE: a pod that somebody else has placed"""
         await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), scheduler="other", nodeName=plain[2]))
@@ -161,6 +180,31 @@ class Script:
         paths["group"] = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
         for name in plain[1:]:
             await self.stage.remove(f"{paths[plain[0]]}/{name}")
+
+    async def do_terminate(self, plain: list[str], said: dict[str, str]) -> None:
+        """terminate POD ...: they are told to go, and take their time"""
+        for name in plain:
+            await self.stage.api.insist("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 300})
+
+    async def do_unready(self, plain: list[str], said: dict[str, str]) -> None:
+        """unready NODE ...: its kubelet is not heard of any more"""
+        body = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
+        for name in plain:
+            kind = "application/strategic-merge-patch+json"
+            await self.stage.api.insist("PATCH", f"/api/v1/nodes/{name}/status", body, kind)
+
+    async def do_vcjob(self, plain: list[str], said: dict[str, str]) -> None:
+        """vcjob NAME ESTIMATE PODSxGPUS: a job of Volcano that says how long it runs, its group and its pods"""
+        name, estimate, size = plain
+        meta = {"name": name, "namespace": "default"}
+        job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta}
+        made = await self.stage.make_one(job | {"spec": {"runningEstimate": estimate}})
+        body = dialects.group("volcano", name, int(size.split("x")[0]), said)
+        assert body is not None
+        owner = {"apiVersion": job["apiVersion"], "kind": "Job", "name": name, "uid": made["metadata"]["uid"]}
+        body["metadata"]["ownerReferences"] = [owner]
+        await self.stage.make_one(body)
+        await self.do_pods([name, size], said | {"dialect": "volcano"})
 
     async def do_cordon(self, plain: list[str], said: dict[str, str]) -> None:
         """cordon NODE ..."""
@@ -246,6 +290,27 @@ class Script:
             return any(key.startswith(f"default/{plain[0]}") and r.token == plain[1] for key, r in answers.items())
 
         await self.play.until(check, f"{plain[0]} waits with {plain[1]}")
+
+    async def do_estimate(self, plain: list[str], said: dict[str, str]) -> None:
+        """estimate GANG SECONDS: how long it is expected to run"""
+        assert self.scheduler is not None
+        jobs = self.scheduler.jobs
+
+        async def check() -> bool:
+            mine = (job.gang for job in jobs() if job.gang.name.startswith(f"default/{plain[0]}"))
+            return any(gang.estimate.limit == int(plain[1]) * 1_000_000 for gang in mine)
+
+        await self.play.until(check, f"{plain[0]} runs {plain[1]} s")
+
+    async def do_queued(self, plain: list[str], said: dict[str, str]) -> None:
+        """queued GANG QUEUE: the queue it is in"""
+        assert self.scheduler is not None
+        jobs = self.scheduler.jobs
+
+        async def check() -> bool:
+            return any(j.gang.name.startswith(f"default/{plain[0]}") and j.gang.queue == plain[1] for j in jobs())
+
+        await self.play.until(check, f"{plain[0]} in {plain[1]}")
 
     async def do_condition(self, plain: list[str], said: dict[str, str]) -> None:
         """condition GROUP STATUS REASON: of a native group"""

@@ -23,6 +23,7 @@ async def serve(rig: Rig, nodes: int) -> None:
     stage = Stage(rig.kubeconfig())
     await stage.install()
     await stage.priorities(high=1000, low=10)
+    await stage.make_one({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tutti-system"}})
     names = [(f"node-{i}", {"rack": f"r{i // 4}"}) for i in range(nodes)]
     await stage.make(*(node(name, labels=labels) for name, labels in names))
     rig.start_controllers()

@@ -17,6 +17,7 @@ GPU = "nvidia.com/gpu"
 CORE = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "ConfigMap": "configmaps"}
 CLUSTER = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 CLUSTER |= {"HyperNode", "Topology", "ClusterNetworkTopology", "PersistentVolume", "Queue"}
+CLUSTER |= {"CSINode", "ClusterQueue", "Cohort"}
 
 
 def node(name: str, gpus: int = 8, labels: dict[str, str] | None = None, **more: str) -> dict[str, Any]:
@@ -70,15 +71,15 @@ class Stage:
         self.touched: dict[str, None] = {}
         """Kinds of which something was made: where all of them are."""
 
-    async def make(self, *things: dict[str, Any]) -> list[dict[str, Any]]:
-        """Post them, many at a time."""
-        return list(await asyncio.gather(*(self.make_one(thing) for thing in things)))
+    async def make(self, *things: dict[str, Any], read: bool = True) -> list[dict[str, Any]]:
+        """Post them, many at a time; what comes back may be left unread where there are very many."""
+        return list(await asyncio.gather(*(self.make_one(thing, read) for thing in things)))
 
-    async def make_one(self, thing: dict[str, Any]) -> dict[str, Any]:
+    async def make_one(self, thing: dict[str, Any], read: bool = True) -> dict[str, Any]:
         """Post one."""
         self.touched[list_path(thing)] = None
         answer = await self.api.insist("POST", path_of(thing), thing)
-        return msgspec.json.decode(answer, type=dict[str, Any])
+        return msgspec.json.decode(answer, type=dict[str, Any]) if read else {}
 
     async def install(self) -> None:
         """Our own kind, ready to be used."""

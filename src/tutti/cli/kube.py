@@ -52,7 +52,7 @@ def run(
     settings = config.read(file)
     if scheduler_name:
         settings = msgspec.structs.replace(settings, scheduler_name=scheduler_name)
-    asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port))
+    asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file))
 
 
 @kube.command()

@@ -169,6 +169,12 @@ def _leaving(books: Books, event: ev.Leaving) -> Touched:
 
 @on(ev.Stays)
 def _stays(books: Books, event: ev.Stays) -> Touched:
+    slot = books.slot_of(event.gang, frozenset({State.DRAINING}))
+    waits = books.slots.get(books.job_in(slot).life.leaving_for, -1) if slot >= 0 else -1
+    if waits >= 0:
+        # What it was to make room with will not be free.
+        job = books.job_in(waits)
+        books.put(waits, Job(job.gang, moved(job.life, books.version, pledge=None)))
     return live(
         books,
         event.gang,

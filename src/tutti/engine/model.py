@@ -250,6 +250,8 @@ class Gang(Data, frozen=True):
     domain_ask: dict[str, dict[str, int]] = {}
     """Countable resources of each domain used, by level: {'rack': {'sharp': 1}}."""
     preemptible: bool = True
+    preempts: bool = True
+    """Whether others may be asked to make room for it."""
     parkable: bool = False
     resizing: Resizing = Resizing.NONE
     speed: Speed = Speed()

@@ -109,6 +109,8 @@ def _weigh_by_priority(found: list[Victim]) -> None:
 
 def has_rights(desk: Desk, job: Job) -> bool:
     """Whether anybody could possibly be asked: surplus somewhere, lower priority in the queue, or a guarantee."""
+    if not job.gang.preempts:
+        return False
     rules = desk.policy.reclaim
     use = desk.view.use.get(job.gang.queue)
     lower = rules.priority and use is not None and min(use.priorities, default=job.gang.priority) < job.gang.priority

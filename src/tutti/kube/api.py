@@ -18,7 +18,8 @@ APPLY = "application/apply-patch+yaml"
 MANAGER = "tutti"
 PAGE = 2000
 TRIES = 6
-BUSY = frozenset({429, 500, 502, 503, 504})
+BUSY = frozenset({401, 429, 500, 502, 503, 504})
+"""Answers that may be others in a moment; a token that has expired is being renewed."""
 
 
 class ApiError(Exception):

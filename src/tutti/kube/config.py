@@ -6,15 +6,22 @@ from typing import Any
 
 import msgspec
 
-from tutti.engine.model import Data, Queue
-from tutti.engine.policy import Growth, Policy, Reclaim
+from tutti.engine.model import DAY, Data, Queue
+from tutti.engine.policy import Growth, Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.read_policy import read_policy
 from tutti.errors import Misused
 from tutti.jobs.kube.resources import read as amounts
 
-DEFAULT = Policy(name="kube", reclaim=Reclaim(min_run=0, lowest_first=True), grow=Growth(cool_down=0))
-"""Balanced; but a preemptor does not wait until its victim has run for a while, surplus is bound at once, and
-the lowest priority goes first, as people there expect."""
+DEFAULT = Policy(
+    name="kube",
+    order=Order(terms=(Term.PRIORITY, Term.SLACK, Term.AGE)),
+    reserve=Reservation(depth=4, max_wait=1 * DAY),
+    reclaim=Reclaim(min_run=0, lowest_first=True),
+    grow=Growth(cool_down=0),
+)
+"""As people there expect: who came first goes first, whatever its length, and the first few have a promise; a
+preemptor does not wait until its victim has run for a while, surplus is bound at once, and the lowest priority goes
+first."""
 
 
 class Config(Data, frozen=True):
@@ -32,6 +39,8 @@ class Config(Data, frozen=True):
     """Seconds a gang has from its first bind until it is whole; then it is finished or undone."""
     up_within: int = 1800
     """Seconds a bound gang has until all its members run."""
+    evict_within: int = 600
+    """Seconds after which a gang that disruption budgets keep whole is asked to leave no more, and spared as long."""
     resync: int = 600
     """Seconds between two comparisons of everything that is known with the engine's books."""
     connections: int = 24
@@ -57,6 +66,9 @@ def parse(text: str, source: str) -> Config:
         raise Misused(f"not TOML: {problem}", where=source) from None
     policy = _policy(data.pop("policy", None), source)
     queues = _queues(data.pop("queues", {}), source)
+    if unknown := sorted(set(data) - set(Config.__struct_fields__)):
+        known = ", ".join(Config.__struct_fields__)
+        raise Misused(f"there is no setting {unknown[0]!r}", where=source, hint=f"one of {known}")
     try:
         settings = msgspec.convert(data, Config)
     except msgspec.ValidationError as problem:

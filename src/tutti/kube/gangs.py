@@ -34,6 +34,7 @@ class Seen:
         "ours",
         "part",
         "phase",
+        "polite",
         "priority",
         "rank",
         "reason",
@@ -69,6 +70,8 @@ class Seen:
         self.charged = ""
         """The node it is charged to as a stranger."""
         self.priority: int | None = None
+        self.polite = False
+        """It may not preempt others."""
         self.time = 0
         self.created = 0
         self.told = ""
@@ -135,6 +138,7 @@ class GangSeen:
         "kin",
         "landed",
         "leaving",
+        "left_at",
         "lost",
         "pending",
         "pods",
@@ -143,6 +147,7 @@ class GangSeen:
         "seats",
         "shapes",
         "since",
+        "spared",
         "succeeded",
         "told",
         "up",
@@ -170,6 +175,10 @@ class GangSeen:
         """Its seats were changed and the engine awaits an answer."""
         self.leaving = ""
         """Why it is being taken off its seats: 'evict' or 'undo'."""
+        self.left_at = 0.0
+        """When it was told to leave, by the monotonic clock."""
+        self.spared = 0.0
+        """Until when it is not asked to leave again, by the monotonic clock."""
         self.failed_start = ""
         self.room_for = ""
         self.up = False

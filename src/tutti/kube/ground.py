@@ -9,11 +9,12 @@ from tutti.jobs.kube import objects
 from tutti.jobs.kube.gang import lacking
 from tutti.jobs.kube.quantity import BadQuantity, amount
 from tutti.jobs.kube.select import CLOSED, tolerates
-from tutti.jobs.kube.wants import NodeRule, Preference, Wants
+from tutti.jobs.kube.wants import ATTACHED, NodeRule, Preference, Wants
 
 from .terrain import Terrain
 
 CORDONED = objects.Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+ENDLESS = 1 << 20
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 Rule = NodeRule | Preference
 
@@ -21,7 +22,7 @@ Rule = NodeRule | Preference
 class Ground:
     """One node: what it is, and what is charged to it."""
 
-    __slots__ = ("capacity", "foreign", "labels", "marks", "name", "node", "pods", "ready", "taints")
+    __slots__ = ("attachable", "capacity", "foreign", "labels", "marks", "name", "node", "pods", "ready", "taints")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,6 +30,8 @@ class Ground:
         """As it was last told to the engine."""
         self.labels: dict[str, str] = {}
         self.capacity: dict[str, int] = {}
+        self.attachable: dict[str, int] = {}
+        """Volumes of each driver that it can attach."""
         self.taints: tuple[objects.Taint, ...] = ()
         self.ready = NodeState.LOST
         self.foreign: dict[str, int] = {}
@@ -65,7 +68,7 @@ class Ground:
             if not self.marks[mark]:
                 del self.marks[mark]
 
-    def told(self, terrain: Terrain, rules: Iterable[Rule]) -> Node:
+    def told(self, terrain: Terrain, rules: Iterable[Rule], drivers: Iterable[str] = ()) -> Node:
         """The node as the engine should know it."""
         place, lacks = terrain.place(self.name, self.labels)
         tags = [taint_tag(taint) for taint in self.taints]
@@ -73,9 +76,10 @@ class Ground:
         tags += [lacking(level) for level in lacks]
         foreign = {name: value for name, value in sorted(self.foreign.items()) if value}
         state = self.ready
+        volumes = {f"{ATTACHED}{driver}": self.attachable.get(driver, ENDLESS) for driver in sorted(drivers)}
         return Node(
             self.name,
-            self.capacity,
+            self.capacity | volumes,
             place=place,
             tags=tuple(dict.fromkeys(tags)),
             state=state,

@@ -271,7 +271,7 @@ class Hands:
                 self.do(lambda pod=pod, gang=gang: self._evict(gang, pod, 0))  # type: ignore[misc]
 
     async def _evict(self, gang: GangSeen, pod: Seen, attempt: int) -> None:
-        if pod.uid not in gang.pods or pod.uid not in gang.seats:
+        if pod.uid not in gang.pods or pod.uid not in gang.seats or not gang.seats[pod.uid].leaving:
             return
         body = {
             "apiVersion": "policy/v1",

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain
 
+from tutti.engine import events as ev
 from tutti.engine.model import NodeState, Queue
 from tutti.jobs.kube import objects
 from tutti.jobs.kube.declared import Declared, gang_name
 from tutti.jobs.kube.dialects import koordinator, native
 from tutti.jobs.kube.gang import Ground as Known
 from tutti.jobs.kube.read import declared, from_pod, is_gated, member, run_time
-from tutti.jobs.kube.wants import Wants, key_of, wants
+from tutti.jobs.kube.wants import Reach, Wants, key_of, wants
 
 from .gangs import GangSeen, Seen
 from .ground import Ground, Rule, Taints
@@ -38,17 +39,26 @@ class Intake:
         self.priorities: dict[str, int] = {}
         self.default_priority = 0
         self.queues: dict[str, Queue] = {"default": Queue("default")}
-        self.claims: dict[str, tuple[objects.NodeTerm, ...] | None] = {}
+        self.local_queues: dict[str, str] = {}
+        self.estimates: dict[str, int] = {}
+        """How long gangs run, by the uid of the job that made their group."""
+        self.claims: dict[str, Reach | None] = {}
         self.dirty_gangs: dict[str, None] = {}
         self.moved_gangs: dict[str, None] = {}
         """Gangs whose members are the same as before, and only moved."""
         self.dirty_nodes: dict[str, None] = {}
+        self.news: list[ev.Event] = []
+        """What the engine is to hear beside what is read here."""
         self._things: dict[str, list[str]] = {}
         self._wants: dict[bytes, Wants] = {}
         self._into: dict[str, str] = {}
         """Groups that are parts of another: a gang's name, and the name of the gang it is in."""
-        self._volumes: dict[str, tuple[objects.NodeTerm, ...] | None] = {}
+        self._volumes: dict[str, Reach | None] = {}
+        self.drivers: set[str] = set()
+        """Drivers whose volumes somebody uses."""
         self._bound_to: dict[str, str | None] = {}
+        self._alone: set[str] = set()
+        """Claims that only one pod may use."""
         self._changed_gangs: dict[str, None] = {}
         """Seated gangs that changed since somebody last looked for pods to seat."""
         self._kept: tuple[int, Known] | None = None
@@ -167,6 +177,7 @@ class Intake:
     def _join(self, seen: Seen, pod: objects.Pod) -> None:
         said, seen.spoken = member(pod)
         seen.part, seen.rank, seen.priority = said.part, said.rank, pod.spec.priority
+        seen.polite = pod.spec.preemption_policy == "Never"
         seen.created = moment(pod.metadata.creation_timestamp)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
@@ -350,16 +361,25 @@ class Intake:
 
     # -- volumes
 
-    def put_volume(self, name: str, terms: tuple[objects.NodeTerm, ...] | None) -> None:
-        """A volume, and the nodes it can be reached from (none named: all)."""
-        self._volumes[name] = terms
+    def put_volume(self, name: str, reach: Reach | None) -> None:
+        """A volume, and how it can be reached (no nodes named: from all)."""
+        self._volumes[name] = reach
+        if reach is not None and reach.driver and reach.driver not in self.drivers:
+            self.drivers.add(reach.driver)
+            self.dirty_nodes |= dict.fromkeys(self.grounds)
         for claim, volume in list(self._bound_to.items()):
             if volume == name:
                 self._reclaim(claim)
 
-    def bind_claim(self, name: str, volume: str | None, gone: bool = False) -> None:
-        """A claim, and the volume it is bound to."""
+    def put_attachable(self, name: str, most: dict[str, int]) -> None:
+        """How many volumes of each driver a node can attach; drivers that say nothing know no end."""
+        self._ground(name).attachable = most
+        self.dirty_nodes[name] = None
+
+    def bind_claim(self, name: str, volume: str | None, gone: bool = False, alone: bool = False) -> None:
+        """A claim, the volume it is bound to, and whether only one pod may use it."""
         self._bound_to[name] = volume
+        (self._alone.add if alone else self._alone.discard)(name)
         if gone:
             self._bound_to.pop(name, None)
             self.claims.pop(name, None)
@@ -368,10 +388,12 @@ class Intake:
 
     def _reclaim(self, name: str) -> None:
         volume = self._bound_to.get(name)
-        terms = self._volumes.get(volume) if volume else None
-        if name in self.claims and self.claims[name] == terms:
+        reach = self._volumes.get(volume) if volume else None
+        if reach is not None and name in self._alone:
+            reach = reach._replace(alone=True)
+        if name in self.claims and self.claims[name] == reach:
             return
-        self.claims[name] = terms
+        self.claims[name] = reach
         for seen in self.pods.values():
             if name in seen.wants.claims and seen.spec is not None:
                 seen.wants = self._wanted(seen.namespace, seen.spec, seen.ours)

@@ -30,6 +30,7 @@ ALWAYS = (
     Kind("PriorityClass", "scheduling.k8s.io", ("v1",), "priorityclasses", why="priorities of groups"),
     Kind("PersistentVolumeClaim", "", ("v1",), "persistentvolumeclaims", why="volumes that are bound"),
     Kind("PersistentVolume", "", ("v1",), "persistentvolumes", why="nodes a bound volume can be reached from"),
+    Kind("CSINode", "storage.k8s.io", ("v1",), "csinodes", why="how many volumes a node can attach"),
 )
 DIALECTS = (
     Kind("PodGroup", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", why="native groups"),
@@ -43,6 +44,12 @@ DIALECTS = (
     Kind("PodGroup", "scheduling.run.ai", ("v2alpha2",), "podgroups", why="groups of KAI"),
     Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), "queues", why="queues of Volcano, read only"),
     Kind("Queue", "scheduling.run.ai", ("v2",), "queues", why="queues of KAI, read only"),
+    Kind("ClusterQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "clusterqueues", why="queues of Kueue, read only"),
+    Kind("LocalQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "localqueues", why="which queue a namespace means"),
+    Kind("Cohort", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "cohorts", why="trees of Kueue's queues, read only"),
+    Kind("ElasticQuota", "scheduling.x-k8s.io", ("v1alpha1",), "elasticquotas", why="quotas of namespaces, read only"),
+    Kind("ElasticQuota", "scheduling.sigs.k8s.io", ("v1alpha1",), "elasticquotas", why="Koordinator's, read only"),
+    Kind("Job", "batch.volcano.sh", ("v1alpha1",), "jobs", why="how long a job of Volcano runs"),
     Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), "hypernodes", why="topology of Volcano"),
     Kind("Topology", "kai.scheduler", ("v1alpha1",), "topologies", why="topology of KAI"),
     Kind("Topology", "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", why="topology of Kueue"),
@@ -63,6 +70,7 @@ DIALECT_OF = {
     "scheduling.koordinator.sh": "koordinator",
     "scheduling.volcano.sh": "volcano",
     "topology.volcano.sh": "volcano",
+    "batch.volcano.sh": "volcano",
     "scheduling.incubator.k8s.io": "volcano",
     "scheduling.sigs.dev": "volcano",
     "scheduling.run.ai": "kai",

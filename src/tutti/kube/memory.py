@@ -91,6 +91,25 @@ async def read(api: Api, config: Config) -> tuple[dict[str, Kept], History]:
         return {}, History()
 
 
+def fitting(gangs: dict[str, Kept], most: int) -> bytes:
+    """As many of the first as fit into so many bytes."""
+    while True:
+        data = msgspec.json.encode(gangs)
+        if len(data) <= most or not gangs:
+            return data
+        gangs = dict(list(gangs.items())[: len(gangs) * 2 // 3])
+
+
+def latest(history: History, most: int) -> bytes:
+    """The latest run times that fit into so many bytes; the oldest are forgotten."""
+    memory = history.memory()
+    while True:
+        data = msgspec.json.encode(memory)
+        if len(data) <= most or not memory.runs:
+            return data
+        memory = msgspec.structs.replace(memory, runs=memory.runs[-(len(memory.runs) * 2 // 3) :])
+
+
 class Diary:
     """Writes it down when it has changed."""
 
@@ -101,9 +120,9 @@ class Diary:
 
     async def write(self, world: World, history: History | None) -> None:
         """Write what changed since the last time."""
-        gangs = msgspec.json.encode(gathered(world))
-        runs = history.dump() if history is not None else b""
-        if (gangs, runs) == self._written or len(gangs) + len(runs) > MOST_BYTES:
+        gangs = fitting(gathered(world), MOST_BYTES // 2)
+        runs = latest(history, MOST_BYTES - len(gangs)) if history is not None else b""
+        if (gangs, runs) == self._written:
             return
         name = name_of(self.config)
         body: dict[str, Any] = {"data": {"gangs": gangs.decode(), "runs": runs.decode()}}

@@ -34,7 +34,8 @@ class Mirror(Intake):
 
     def take(self, world: World, now: int) -> list[ev.Event]:
         """Everything the engine has not heard of yet."""
-        events = self._of_ground(now)
+        events = [*self.news, *self._of_ground(now)]
+        self.news = []
         fresh = [e.node.name for e in events if isinstance(e, ev.NodeSeen) and e.node.name not in world.node_index]
         numbers: Mapping[str, int] = world.node_index
         if fresh:
@@ -104,9 +105,13 @@ class Mirror(Intake):
             ground.node = None
             self._lose_node(name)
             return [ev.NodeGone(now, name)]
-        told = ground.told(self.terrain, self.rules.values())
+        told = ground.told(self.terrain, self.rules.values(), self.drivers)
         if told == ground.node:
             return []
+        if told.state is not NodeState.READY:
+            self.moved_gangs |= {
+                g.key: None for g in self.gangs.values() if any(s.node == name for s in g.seats.values())
+            }
         was = ground.node.state if ground.node is not None else NodeState.READY
         ground.node = told
         if told.state is NodeState.LOST and was is not NodeState.LOST:
@@ -145,6 +150,7 @@ class Mirror(Intake):
             priorities=self.priorities,
             default_priority=self.default_priority,
             queues=frozenset(self.queues),
+            local_queues=self.local_queues,
             repelled={mark: tuple(pairs) for mark, pairs in self.marks.repelled.items()},
         )
 
@@ -171,6 +177,9 @@ class Mirror(Intake):
             tolerate={kin.wants.key: self.taints.tolerated(kin.wants) for kin in present},
             problems=gang.problems,
             owned=all(pod.controller for pod in pods) if pods else True,
+            spared=gang.spared > 0,
+            polite=any(pod.polite for pod in pods),
+            estimate=self.estimates.get(said.owner, 0),
         )
         return translate(said, present, known or self.known(), facts)
 
@@ -249,6 +258,7 @@ class Mirror(Intake):
             priority=found.gang.priority,
             queue=found.gang.queue,
             resizing=found.gang.resizing,
+            preemptible=found.gang.preemptible,
         )
         if told == gang.gang:
             return []
@@ -284,8 +294,10 @@ class Mirror(Intake):
             pod = gang.pods.get(uid)
             if pod is not None and pod.node == seat.node:
                 seat.bound = True
-            if pod is None or pod.is_over:
+            if pod is None or pod.is_over or self._is_stranded(pod):
                 del gang.seats[uid]
+                if pod is not None and not pod.is_over:
+                    self.recharge(pod)
                 if seat.leaving:
                     continue
                 counts = done if pod is not None and pod.phase == "Succeeded" else lost
@@ -301,6 +313,11 @@ class Mirror(Intake):
             gang.up = False
             gang.lost += sum(lost.values())
         return [*events, *self._settled(gang, numbers, now)]
+
+    def _is_stranded(self, pod: Seen) -> bool:
+        """Told to go on a node that does not answer: it may be there for ever, and its place is taken by another."""
+        ground = self.grounds.get(pod.node) if pod.deleting else None
+        return ground is not None and ground.ready is not NodeState.READY
 
     def _emptied(self, gang: GangSeen, now: int) -> list[ev.Event]:
         """Nobody is left on its seats: it waits again, as old as it was."""

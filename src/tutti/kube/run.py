@@ -1,6 +1,7 @@
 """`tutti kube run`: listen, become the leader, lead; on the way out let the next one in."""
 
 import asyncio
+import gc
 import signal
 from contextlib import suppress
 
@@ -9,6 +10,7 @@ from .config import Config
 from .credentials import Credentials
 from .lease import Lease
 from .metrics import Metrics
+from .reload import follow
 from .scheduler import Scheduler
 from .serve import Pages
 
@@ -17,8 +19,10 @@ class Stopped(Exception):
     """Somebody asked us to end."""
 
 
-async def run(credentials: Credentials, config: Config, lease: bool = True, port: int | None = None) -> None:
-    """Schedule until told to stop, or until the lease is lost."""
+async def run(
+    credentials: Credentials, config: Config, lease: bool = True, port: int | None = None, file: str | None = None
+) -> None:
+    """Schedule until told to stop, or until the lease is lost. `file` is where the settings came from."""
     metrics = Metrics()
     api = Api(credentials, config.connections + 16)
     scheduler = Scheduler(api, config, metrics)
@@ -37,7 +41,9 @@ async def run(credentials: Credentials, config: Config, lease: bool = True, port
             if port is not None:
                 await Pages(scheduler, held, api).serve(group, port)
             group.create_task(_ended(stop))
-            await scheduler.listen(group)
+            if file is not None:
+                group.create_task(follow(scheduler, file))
+            await read_all(scheduler, group)
             await _lead(scheduler, held, api, metrics, group)
     except* Stopped:
         pass
@@ -46,6 +52,16 @@ async def run(credentials: Credentials, config: Config, lease: bool = True, port
             await held.release()
             held.api.close()
         api.close()
+
+
+async def read_all(scheduler: Scheduler, group: asyncio.TaskGroup) -> None:
+    """What is read at the start mostly stays for good: nobody need look for rubbish in it, then or later."""
+    gc.disable()
+    try:
+        await scheduler.listen(group)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 async def _ended(stop: asyncio.Event) -> None:

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tutti.drive.backend import Capabilities, Refused
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger
 from tutti.drive.loop import Driver, Keyed
 from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
-from tutti.engine.model import NEVER, Job, State
+from tutti.engine.model import NEVER, Job, Queue, State
 from tutti.engine.plan import (
     AnyAction,
     Await,
@@ -32,7 +34,7 @@ from tutti.engine.plan import (
 )
 from tutti.jobs.kube.objects import Node, Pod, Thing
 
-from . import memory, placement
+from . import memory, placement, reload
 from .api import Api, ApiError, Fenced
 from .books import read_thing
 from .config import Config
@@ -300,7 +302,7 @@ class Scheduler:
         owned = all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods)
         if not room_for and not owned:
             return Refused("nobody would make its pods again, so it is left as it is", NEVER)
-        gang.leaving, gang.room_for = "evict", room_for
+        gang.leaving, gang.room_for, gang.left_at = "evict", room_for, time.monotonic()
         self.teller.preempted(gang, room_for or getattr(action, "why", ""))
         self._take_off(gang)
         return None
@@ -350,10 +352,45 @@ class Scheduler:
             for gang in list(self.mirror.gangs.values()):
                 if gang.is_seated and gang.since and not gang.leaving:
                     self._overdue(gang, (now - gang.since) / 1e9)
+                if gang.leaving or gang.spared:
+                    self._spare(gang, now / 1e9)
             self._count()
             if now - self._compared > self.config.resync * 1e9 and self.hands.is_idle:
                 self._compared = now
                 self.compare()
+
+    def _spare(self, gang: GangSeen, now: float) -> None:
+        """Who cannot be made to leave runs on: nothing of it is gone, and nobody is asked for ever."""
+        if gang.spared and now > gang.spared:
+            gang.spared = 0.0
+            self.mirror.dirty_gangs[gang.key] = None
+            self._changed.set()
+        whole = all(uid in gang.pods and not gang.pods[uid].deleting for uid in gang.seats)
+        late = gang.leaving == "evict" and now - gang.left_at > self.config.evict_within
+        if not (late and whole and gang.bound >= gang.least):
+            return
+        for seat in gang.seats.values():
+            seat.leaving = False
+        gang.leaving, gang.room_for, gang.spared = "", "", now + self.config.evict_within
+        self.metrics.add("tutti_kube_spared_total")
+        self.teller.spared(gang)
+        self.mirror.news.append(ev.Stays(moment(), gang.key))
+        self.mirror.dirty_gangs[gang.key] = None
+        self._changed.set()
+
+    def reconfigure(self, config: Config) -> str:
+        """Go by other settings from now on, as far as that is possible; says what was done."""
+        later = reload.kept(self.config, config)
+        for gone in {queue.name for queue in self.config.queues} - {queue.name for queue in config.queues}:
+            self.mirror.queues.pop(gone, None)
+        self.mirror.queues.setdefault("default", Queue("default"))
+        self.mirror.queues |= {queue.name: queue for queue in config.queues}
+        fresh = {name: getattr(config, name) for name in reload.AT_ONCE}
+        self.config = msgspec.structs.replace(self.config, **fresh)
+        self.hands.start_within = config.start_within
+        self.driver.turn_to(config.policy)
+        self._changed.set()
+        return f"new settings are in force{'; after a restart: ' + ', '.join(later) if later else ''}"
 
     def compare(self) -> int:
         """Add up every pod anew and compare with the engine's books, which are made afresh; how many nodes differ."""

@@ -35,16 +35,18 @@ HONOURED = (
     ),
     Field(
         "volumes with a claim that is bound",
-        "the node affinity of the volume; how many disks a node can attach is not counted",
+        "the node affinity of the volume, and how many volumes of its driver a node can attach (CSINode)",
     ),
     Field("schedulingGates", "a gated pod counts as not there yet"),
     Field("nodeName", "a pod that has a node counts there, whoever put it there"),
     Field("priority", "the order, and who may be preempted"),
+    Field("preemptionPolicy: Never", "nobody is asked to make room for the gang"),
     Field("activeDeadlineSeconds", "how long the pod runs, where nothing better is said"),
 )
 REFUSED = (
     Field("resourceClaims, containers.resources.claims", "device claims need kube-scheduler"),
     Field("volumes with a claim that is not bound, or ephemeral", "binding volumes needs kube-scheduler"),
+    Field("volumes with a claim that is ReadWriteOncePod", "who else uses it is not asked"),
     Field("volumes gcePersistentDisk, awsElasticBlockStore, iscsi, rbd", "conflicts of such disks are not known"),
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),

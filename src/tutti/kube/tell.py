@@ -217,6 +217,12 @@ class Teller:
         self._event(gang, "HeldPartial", News("waiting", "Held", text))
         self.look()
 
+    def spared(self, gang: GangSeen) -> None:
+        """A gang was told to leave, and disruption budgets kept it."""
+        text = "disruption budgets keep its pods, so it runs on and others are looked for"
+        self._event(gang, "Spared", News("running", "", text))
+        self.look()
+
     def preempted(self, gang: GangSeen, why: str) -> None:
         """A gang has to leave."""
         self._event(gang, "Preempted", News("waiting", "", f"makes room for {why}" if "/" in why else why))

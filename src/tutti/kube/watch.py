@@ -118,7 +118,11 @@ class Listener(Generic[T]):
         if event.type == "ERROR":
             status: dict[str, Any] = msgspec.json.decode(self._line.decode(line).object)
             raise ApiError(int(status.get("code") or 0), str(status.get("reason")), str(status.get("message")))
-        self.version = event.object.metadata.resource_version
+        version = event.object.metadata.resource_version
+        if is_older(version, self.version):
+            # Told twice: what it says may have been undone since.
+            return
+        self.version = version
         if event.type == "BOOKMARK":
             return
         if event.type == "DELETED":
@@ -150,6 +154,11 @@ def _bare(item: T) -> T:
     meta: Any = item.metadata  # type: ignore[attr-defined]
     slim = type(meta)(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return type(item)(metadata=slim)  # type: ignore[call-arg]
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether a version is not later than another; where they are no numbers, nobody can tell."""
+    return version.isdigit() and than.isdigit() and int(version) <= int(than)
 
 
 def pause(failures: int, asked: float = 0.0) -> float:

@@ -53,6 +53,10 @@ class Declared(Data, frozen=True):
     within: str = ""
     near: str = ""
     queue: str = ""
+    local_queue: str = ""
+    """The queue it names inside its namespace (namespace/name), which stands for one of the cluster."""
+    owner: str = ""
+    """Uid of the object that made the group."""
     priority: int | None = None
     priority_class: str = ""
     preemptible: bool = True

@@ -50,6 +50,8 @@ class Ground(Data, frozen=True):
     priorities: dict[str, int] = {}
     default_priority: int = 0
     queues: frozenset[str] = frozenset()
+    local_queues: dict[str, str] = {}
+    """Queues by which a namespace names those of the cluster: namespace/name, and the queue it stands for."""
     repelled: dict[str, tuple[tuple[str, str], ...]] = {}
     """Marks of pods, and the marks of those that keep away from them: (mark, level key)."""
 
@@ -75,6 +77,12 @@ class Facts(NamedTuple):
     problems: tuple[str, ...] = ()
     owned: bool = True
     """A controller makes new pods for those that are gone."""
+    spared: bool = False
+    """It was told to leave and could not, so that it is not asked again for a while."""
+    polite: bool = False
+    """Its pods may not preempt others."""
+    estimate: int = 0
+    """How long it runs, as the job above its group says."""
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
@@ -95,10 +103,11 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         user=facts.user or declared.namespace,
         priority=_priority(declared, facts, ground),
         submitted=facts.submitted,
-        estimate=_estimate(declared.time or facts.time),
+        estimate=_estimate(declared.time or facts.time or facts.estimate),
         within=_level(declared.within, ground),
         near=_level(declared.near, ground),
-        preemptible=declared.preemptible,
+        preemptible=declared.preemptible and not facts.spared,
+        preempts=declared.may_preempt and not facts.polite,
         resizing=Resizing.LIVE if _is_elastic(declared, roles) else Resizing.NONE,
         on_loss=OnLoss.REPAIR,
         hold_up_to=_hold_up_to(declared, facts),
@@ -236,6 +245,8 @@ def _key(key: str, ground: Ground) -> str:
 def _queue(declared: Declared, ground: Ground) -> str:
     if declared.queue:
         return declared.queue
+    if declared.local_queue in ground.local_queues:
+        return ground.local_queues[declared.local_queue]
     return declared.namespace if declared.namespace in ground.queues else "default"
 
 

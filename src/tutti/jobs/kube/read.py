@@ -67,7 +67,8 @@ def from_pod(pod: Pod, said: Member) -> Declared | None:
 
 def alone(pod: Pod) -> Declared:
     """A pod without a group: a gang of one."""
-    return Declared(OURS, pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid, min=1, total=1)
+    meta, queue = pod.metadata, kueue.local_queue(pod)
+    return Declared(OURS, meta.namespace, meta.name, uid=meta.uid, min=1, total=1, local_queue=queue)
 
 
 def is_gated(pod: Pod) -> bool:

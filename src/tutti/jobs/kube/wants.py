@@ -98,8 +98,21 @@ class Relevant(msgspec.Struct, omit_defaults=True):
 
 
 ENCODER = msgspec.json.Encoder()
-Claims = Mapping[str, tuple[NodeTerm, ...] | None]
-"""Volume claims by namespace/name: the nodes their volume can be reached from, None while they are not bound."""
+ATTACHED = "volumes of "
+"""Begins the name of the resource that a driver's volumes are: a node can attach so many."""
+
+
+class Reach(NamedTuple):
+    """Where a bound volume can be used: from these nodes, as one of the volumes of a driver."""
+
+    terms: tuple[NodeTerm, ...] = ()
+    driver: str = ""
+    alone: bool = False
+    """Only one pod of the whole cluster may use it."""
+
+
+Claims = Mapping[str, Reach | None]
+"""Volume claims by namespace/name, and how their volume can be reached; None while they are not bound."""
 
 
 def key_of(namespace: str, spec: PodSpec, claims: Claims) -> bytes:
@@ -134,7 +147,7 @@ def wants(namespace: str, spec: PodSpec, claims: Claims) -> Wants:
     apart = affinity.pod_anti_affinity if affinity else None
     return Wants(
         key,
-        amounts,
+        amounts | _attached(namespace, spec, claims),
         _nodes(namespace, spec, claims),
         _liked(spec),
         tuple(spec.tolerations or ()),
@@ -155,7 +168,8 @@ def digest(data: bytes) -> str:
 def _nodes(namespace: str, spec: PodSpec, claims: Claims) -> NodeRule | None:
     labels = tuple(sorted((spec.node_selector or {}).items()))
     required = required_nodes(spec.affinity)
-    volumes = tuple(terms for name in claim_names(namespace, spec) if (terms := claims.get(name)))
+    reached = [claims.get(name) for name in claim_names(namespace, spec)]
+    volumes = tuple(reach.terms for reach in reached if reach is not None and reach.terms)
     if not labels and required is None and not volumes:
         return None
     said = [f"{key}={value}" for key, value in labels] + (["node affinity"] if required is not None else [])
@@ -214,6 +228,15 @@ def claim_names(namespace: str, spec: PodSpec) -> tuple[str, ...]:
     return tuple(f"{namespace}/{claim.claim_name}" for claim in named if claim is not None)
 
 
+def _attached(namespace: str, spec: PodSpec, claims: Claims) -> Amounts:
+    """Volumes of each driver; one that two pods of a node share counts twice, which errs on the safe side."""
+    found: Amounts = {}
+    for reach in (claims.get(name) for name in dict.fromkeys(claim_names(namespace, spec))):
+        if reach is not None and reach.driver:
+            found[f"{ATTACHED}{reach.driver}"] = found.get(f"{ATTACHED}{reach.driver}", 0) + 1
+    return found
+
+
 def _plain(volumes: Iterable[Volume]) -> bool:
     return all(volume.persistent_volume_claim is None for volume in volumes)
 
@@ -226,8 +249,11 @@ def _unsupported_volume(namespace: str, spec: PodSpec, claims: Claims) -> str:
     for name in claim_names(namespace, spec):
         if name not in claims:
             return f"spec.volumes.persistentVolumeClaim {name}: it does not exist"
-        if claims[name] is None:
+        reach = claims[name]
+        if reach is None:
             return f"spec.volumes.persistentVolumeClaim {name}: it is not bound"
+        if reach.alone:
+            return f"spec.volumes.persistentVolumeClaim {name}: ReadWriteOncePod"
     return ""
 
 

@@ -10,6 +10,7 @@ PREFIX = "kueue.x-k8s.io/"
 LABEL, TOTAL = f"{PREFIX}pod-group-name", f"{PREFIX}pod-group-total-count"
 MAX_TIME = f"{PREFIX}max-exec-time-seconds"
 INDEX = f"{PREFIX}pod-group-pod-index"
+QUEUE = f"{PREFIX}queue-name"
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -21,6 +22,12 @@ def of_pod(pod: Pod) -> Member | None:
         if name
         else None
     )
+
+
+def local_queue(pod: Pod) -> str:
+    """The queue a pod was put into, as its namespace calls it."""
+    name = (pod.metadata.labels or {}).get(QUEUE, "")
+    return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
 def from_pod(pod: Pod, name: str) -> Declared | None:
@@ -41,6 +48,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         total=total,
         within=annotations.get(f"{PREFIX}podset-required-topology", ""),
         near=annotations.get(f"{PREFIX}podset-preferred-topology", ""),
+        local_queue=local_queue(pod),
         parts={"": Part(segment=Segmented(level, size))} if size and level else {},
         time=reading.time(annotations.get(TIME), f"annotation {TIME}") or limit * 1_000_000,
         problems=tuple(reading.problems),

@@ -52,6 +52,7 @@ def declared(thing: Thing) -> list[Declared]:
             time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
             problems=tuple(reading.problems),
             created=thing.metadata.creation_timestamp or "",
+            owner=next((one.uid for one in thing.metadata.owner_references or [] if one.kind == "Job"), ""),
         )
     ]
 

@@ -1,0 +1,215 @@
+"""Rough weather: a slow server, events told twice, tokens that expire, clocks that differ, stubborn budgets."""
+
+import asyncio
+
+import pytest
+
+from tests.kube.proxy import Proxy
+from tests.kube.test_faults import check
+from tools.control_plane.stage import gang, many, node, pod
+from tutti.drive.estimates import History
+from tutti.engine.model import Coupling, Gang, Role, Shape
+from tutti.kube import memory, reload
+from tutti.kube import scheduler as scheduling
+from tutti.kube.api import Api
+from tutti.kube.config import Config, parse
+from tutti.kube.credentials import from_file
+
+
+def behind(play, proxy):
+    """A kubeconfig that leads through the proxy."""
+    return play.rig.kubeconfig(play.rig.tutti, proxy.url)
+
+
+@pytest.mark.parametrize("late", [1, 3, 5])
+def test_one_write_that_takes_long(play, late):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(8)))
+        async with Proxy(play.rig) as proxy:
+
+            async def delay(request):
+                if request.number == late:
+                    await asyncio.sleep(1.0)
+
+            proxy.before = delay
+            async with play.scheduler(kubeconfig=behind(play, proxy)) as scheduler:
+                await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+                await play.until_bound("a-", "b-")
+                await play.settle(scheduler)
+                assert scheduler.compare() == 0
+                await check(play, {"a": 4, "b": 4})
+
+    play(scene)
+
+
+def test_a_server_that_is_slow_in_everything(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(6)))
+        async with Proxy(play.rig) as proxy:
+
+            async def delay(request):
+                await asyncio.sleep(0.1)
+
+            proxy.before = delay
+            async with play.scheduler(kubeconfig=behind(play, proxy)):
+                await play.stage.make(*many([gang(f"g{i}", 2) for i in range(4)]))
+                await play.until_bound("g", count=6)
+                await check(play, {f"g{i}": 2 for i in range(4)})
+
+    play(scene)
+
+
+def test_every_event_twice_and_out_of_order(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        async with Proxy(play.rig) as proxy:
+            proxy.twice = True
+            async with play.scheduler(kubeconfig=behind(play, proxy)) as scheduler:
+                await play.stage.make(*many([gang("a", 2), gang("b", 2), gang("c", 2)]))
+                bound = await play.until_bound("a-", "b-", "c-", count=4)
+                first, second = sorted({name[0] for name in bound})
+                for at in range(2):
+                    await play.stage.remove(f"/api/v1/namespaces/default/pods/{first}-{at}")
+                third = ({"a", "b", "c"} - {first, second}).pop()
+                await play.until_bound(f"{third}-")
+                await play.settle(scheduler)
+                await check(play, {second: 2, third: 2})
+
+    play(scene)
+
+
+def test_a_token_that_expires_while_a_gang_starts(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        async with Proxy(play.rig) as proxy:
+            refused = []
+
+            async def expired(request):
+                if request.number == 3 or (request.number > 3 and len(refused) < 4):
+                    refused.append(request)
+                    return 401, "Unauthorized"
+                return None
+
+            proxy.before = expired
+            credentials = from_file(behind(play, proxy))
+            asked = []
+            token = credentials._token
+            credentials._token = lambda: asked.append(1) or token()
+            async with play.scheduler(api=Api(credentials, 4)):
+                await play.stage.make(*gang("a", 4))
+                await play.until_bound("a-")
+                assert len(refused) == 4
+                assert len(asked) > 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_a_clock_that_is_hours_off(play, monkeypatch, hours):
+    right = scheduling.moment
+
+    async def scene(play):
+        monkeypatch.setattr(scheduling, "moment", lambda: right() + hours * 3_600_000_000)
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler():
+            await play.stage.make(*gang("a", 1, annotations={"tutti.dev/time": "1h"}))
+            await play.until_bound("a-")
+            await play.stage.make(*gang("big", 2, annotations={"tutti.dev/time": "1h"}))
+            await play.until_told("big", "False")
+            await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+            await play.until_bound("big-")
+
+    play(scene)
+
+
+def test_a_budget_that_never_lets_go(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        body = {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}}
+        meta = {"name": "low", "namespace": "default"}
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": body}
+        await play.stage.make_one(budget)
+        async with play.scheduler(Config(evict_within=1)) as scheduler:
+            await play.stage.make(*gang("low", 2, labels={"app": "low"}))
+            await play.until_bound("low-")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+
+            async def spared():
+                told = scheduler.metrics.values.get(("tutti_kube_spared_total", ""), 0)
+                state = {job.gang.name: job.life.state for job in scheduler.jobs()}
+                return told and state["default/low"] == "running"
+
+            await play.until(spared, "it runs on")
+            assert len(await play.bound("low-")) == 2
+            assert not await play.bound("high-")
+            await play.stage.remove("/apis/policy/v1/namespaces/default/poddisruptionbudgets/low")
+            await play.until_bound("high-")
+
+    play(scene)
+
+
+def test_settings_are_read_again(play, tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text("")
+
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        async with play.scheduler() as scheduler:
+            task = asyncio.create_task(reload.follow(scheduler, str(file), 0.05))
+            try:
+                await asyncio.sleep(0)
+                file.write_text("nonsense = 1")
+
+                async def refused():
+                    return scheduler.metrics.values.get(("tutti_kube_trouble_total", "config"), 0)
+
+                await play.until(refused, "the mistake is told")
+                file.write_text('[queues.default]\nlimit = {"nvidia.com/gpu" = 8}\n')
+
+                async def taken():
+                    return scheduler.config.queues
+
+                await play.until(taken, "the queue is there")
+                await play.stage.make(*many([gang("a", 1), gang("b", 1)]))
+                await play.until_bound("a-", "b-", count=1)
+                file.write_text("")
+                await play.until_bound("a-", "b-")
+            finally:
+                task.cancel()
+
+    play(scene)
+
+
+def test_what_needs_a_restart_is_said():
+    assert reload.kept(Config(), parse('scheduler_name = "other"\nup_within = 5\n', "x")) == ["scheduler_name"]
+
+
+def test_what_is_remembered_fits_into_an_object():
+    history = History()
+    for number in range(3000):
+        name = f"user{number}/job-{'x' * 60}{number}"
+        role = Role(min=1, want=1, max=1, shapes=(Shape({"cpu": 1}),), coupling=Coupling.GANG)
+        history.learn(Gang(name, (role,), user=f"user{number}"), 1_000_000 + number)
+    whole, cut = history.dump(), memory.latest(history, 100_000)
+    assert len(whole) > 100_000 >= len(cut)
+    assert b"user2999" in cut
+    assert b'"user0"' not in cut
+    gangs = {f"default/gang-{number}": memory.Kept(start=number) for number in range(2000)}
+    kept = memory.fitting(gangs, 10_000)
+    assert len(kept) <= 10_000
+    assert b"default/gang-0" in kept
+
+
+def test_pods_of_a_group_that_disagree(play):
+    """Another size, another priority, another scheduler: each is a member as it is, and nobody else suffers."""
+
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(3)))
+        async with play.scheduler():
+            await play.stage.make(*gang("a", 0, least=2))
+            await play.stage.make(pod("a-0", "a", gpus=8), pod("a-1", "a", gpus=2, cpu="4"))
+            await play.until_bound("a-")
+            await play.stage.make(*gang("b", 1))
+            await play.until_bound("b-")
+
+    play(scene)
