@@ -62,3 +62,46 @@ def test_an_interrupt_leaves_the_report_of_what_had_ended(tmp_path, capsys, monk
     assert "The run was interrupted" in (tmp_path / "out" / "report.html").read_text()
     rows = (tmp_path / "out" / "jobs-easy.csv").read_text().splitlines()
     assert 1 < len(rows) < 2_000
+
+
+SWF_LINE = "{job} {at} 0 60 {width} -1 -1 {width} 90 -1 1 1 1 1 -1 -1 -1 -1"
+
+
+def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path, capsys):
+    good = [SWF_LINE.format(job=job, at=job, width=1) for job in range(1, 4)]
+    wide = [SWF_LINE.format(job=job, at=job, width=50) for job in range(4, 6)]
+    bad = ["not a job at all"] * 12
+    path = tmp_path / "mixed.swf"
+    path.write_text("\n".join(["; MaxProcs: 100", *good, *bad, *wide]) + "\n")
+    arguments = [str(path), "--cluster", "4x2", "--policy", "easy", "--skip-bad"]
+    code, _, err = said(capsys, *arguments)
+    assert code == 0
+    assert "left out: 14 entries" in err
+    assert "line 5: " in err
+    assert "and 4 more; -o json lists them all" in err
+    listed = json.loads(said(capsys, *arguments, "-o", "json")[1])["left_out"]
+    assert [each["what"] for each in listed[-2:]] == [
+        "job 17-4 is 50 wide, the cluster 8",
+        "job 18-5 is 50 wide, the cluster 8",
+    ]
+    assert len(listed) == 14
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--policy", "esay"], 2, ("there is no policy 'esay'", "easy")),
+        (["--cluster", "0x8"], 2, ("0x8", "128x8")),
+        (["--cluster", "2x2"], 2, ("50 wide", "--skip-bad")),
+        (["--estimates", "bogus"], 2, ("bogus", "scaled:2.5")),
+        (["--load", "-1"], 2, ("--load -1", "0.9")),
+        (["--faults", "nowhere.toml"], 3, ("nowhere.toml",)),
+        (["--protocol", "pyss", "--policy", "nope"], 2, ("'nope'", "easy-sjbf")),
+    ],
+)
+def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, capsys, arguments, code, says):
+    path = tmp_path / "one.swf"
+    path.write_text("; MaxProcs: 100\n" + SWF_LINE.format(job=1, at=0, width=50) + "\n")
+    found, _, err = said(capsys, str(path), *arguments)
+    assert found == code
+    assert all(word in err for word in says)

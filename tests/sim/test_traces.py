@@ -68,6 +68,7 @@ def test_swf_in_the_wrong_order_is_sorted_by_submission(tmp_path):
     lines = SWF.splitlines()
     log = read(tmp_path, "\n".join([*lines[:2], lines[4], lines[2], lines[3]]))
     assert [row.at for row in log.rows] == [0, 10 * SECOND, 20 * SECOND]
+    assert log.notes == ["entries are not in the order of submission, first at line 4; they were sorted"]
 
 
 def test_swf_without_a_header_takes_the_widest_job_for_the_machine(tmp_path):

@@ -268,6 +268,8 @@ def show(case: "Case", found: list["Outcome"], output: str, draws: list[list["Ou
         click.echo(f"left out: {len(case.log.left_out)} entries", err=True)
         for bad in case.log.left_out[:MOST_LISTED]:
             click.echo(f"  {bad}", err=True)
+        if len(case.log.left_out) > MOST_LISTED:
+            click.echo(f"  and {len(case.log.left_out) - MOST_LISTED} more; -o json lists them all", err=True)
     for outcome in found:
         for notice in outcome.troubles[:3]:
             click.echo(f"trouble under {outcome.metrics.policy}: {notice.sentence}", err=True)

@@ -73,6 +73,7 @@ class Entries:
         self.skip_bad = skip_bad
         self.rows: list[Row] = []
         self.bad: list[Bad] = []
+        self.notes: list[str] = []
 
     def read(self, lines: Iterable[Line], parse: Callable[[str, int], Row | None]) -> None:
         """Parse every line; None is a line that holds no job."""
@@ -83,7 +84,12 @@ class Entries:
                 self._refuse(Bad(number, str(problem) if isinstance(problem, ValueError) else "too few columns"))
                 continue
             if row is not None:
+                self._note_order(row, number)
                 self.rows.append(row)
+
+    def _note_order(self, row: Row, number: int) -> None:
+        if self.rows and row.at < self.rows[-1].at and not self.notes:
+            self.notes.append(f"entries are not in the order of submission, first at line {number}; they were sorted")
 
     def _refuse(self, bad: Bad) -> None:
         if not self.skip_bad:

@@ -34,7 +34,7 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     said = header(lines)
     entries.read(lines, lambda text, line: parse(text, line, digits))
     nodes = int(said.get("MaxProcs") or said.get("MaxNodes") or 0)
-    log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad)
+    log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad, entries.notes)
     if not nodes and log.rows:
         widest = max(row.width for row in log.rows)
         log.machine = Machine(widest)

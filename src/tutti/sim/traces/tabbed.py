@@ -40,7 +40,7 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     digits = len(str(len(lines)))
     entries.read(lines, lambda text, line: _parse(text, line, layout, rates, digits))
     kind = "shockwave" if layout == SHOCKWAVE else "gavel"
-    log = Log(kind, source, entries.sorted_rows(), left_out=entries.bad)
+    log = Log(kind, source, entries.sorted_rows(), left_out=entries.bad, notes=entries.notes)
     if layout != SHOCKWAVE:
         log.notes.append(f"run times are steps over the measured rate on a {DEVICE}")
     return log

@@ -100,7 +100,7 @@ def _philly(lines: list[Line], entries: Entries) -> Log:
         return Row(_name(line, len(lines), ""), at, _seconds(fields, "duration"), width, user=cluster)
 
     rows_of(lines, entries, parse)
-    log = Log("philly", entries.source, _from_zero(entries.sorted_rows()), left_out=entries.bad)
+    log = Log("philly", entries.source, _from_zero(entries.sorted_rows()), left_out=entries.bad, notes=entries.notes)
     log.notes.append("the trace names no users; the virtual cluster stands for one")
     return log
 
@@ -135,7 +135,7 @@ def _tiresias(lines: list[Line], entries: Entries) -> Log:
         )
 
     rows_of(lines, entries, parse)
-    return Log("tiresias", entries.source, entries.sorted_rows(), left_out=entries.bad)
+    return Log("tiresias", entries.source, entries.sorted_rows(), left_out=entries.bad, notes=entries.notes)
 
 
 def _openb(lines: list[Line], entries: Entries) -> Log:
@@ -155,7 +155,7 @@ def _openb(lines: list[Line], entries: Entries) -> Log:
         return Row(_name(line, len(lines), fields["name"]), at, end - at, gpus, kinds=kinds)
 
     rows_of(lines, entries, parse)
-    log = Log("openb", entries.source, entries.sorted_rows(), left_out=entries.bad)
+    log = Log("openb", entries.source, entries.sorted_rows(), left_out=entries.bad, notes=entries.notes)
     if skipped:
         log.notes.append(f"{len(skipped)} pods that ask for no GPU are not simulated")
     log.notes.append("shares of a GPU count as whole ones")
@@ -193,7 +193,7 @@ def _workload(lines: list[Line], entries: Entries, path: Path | None) -> Log:
         return _trained(fields, known[application], _name(line, len(lines), fields["name"]))
 
     rows_of(lines, entries, parse)
-    return Log("workload", entries.source, entries.sorted_rows(), "gpu", Machine(16, 4), entries.bad)
+    return Log("workload", entries.source, entries.sorted_rows(), "gpu", Machine(16, 4), entries.bad, entries.notes)
 
 
 def _trained(fields: Fields, profile: Profile, name: str) -> Row:
