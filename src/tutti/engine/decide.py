@@ -23,6 +23,7 @@ from .reserve import (
     may_have_promise,
     promise,
     settle_seats,
+    stands_ahead,
     wait_for_eviction,
 )
 from .resize import fill_loose, grow
@@ -108,14 +109,14 @@ def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
     life = job.life
     if life.promise is not None or life.pledge is not None or desk.rules.sliced or desk.is_strict:
         return False
-    if may_consolidate(desk):
+    if may_consolidate(desk) or stands_ahead(desk, job):
         return False
     return desk.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
 
 
 def start(desk: Desk, job: Job, card: Card) -> bool:
     """Start the gang whole, now, if it delays nobody who was promised a start."""
-    if desk.is_hopeless(card):
+    if desk.has_failed(card):
         return False
     sitting = _within_quota(desk, job, sit_now(desk, job))
     if sitting is None:

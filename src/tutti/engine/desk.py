@@ -176,7 +176,7 @@ class Desk:
             self.forget_failures()
 
     def forget_failures(self) -> None:
-        """Something was given back: who failed before may succeed now."""
+        """Something was or will be given back: who failed before may succeed now."""
         self.failed.clear()
         self.earliest.clear()
         self._room.clear()
@@ -226,9 +226,13 @@ class Desk:
 
     def is_hopeless(self, card: Card) -> bool:
         """Whether too little is free now, or a gang that asks for no more, for no longer, has found no seats."""
+        return card.kin.simple and (card.low > self.room(card) or self.has_failed(card))
+
+    def has_failed(self, card: Card) -> bool:
+        """The same, as far as it was found out in this pass."""
         if not card.kin.simple:
             return False
-        if card.low > self.room(card):
+        if card.low > self._room.get((card.kin.alike, 0), card.low):
             return True
         known = self.failed.get(card.kin.alike)
         return known is not None and any(m <= card.low and n <= card.length for m, n in known)
@@ -246,6 +250,7 @@ class Desk:
     def note_hopeless(self, card: Card) -> None:
         """Remember a request that found no seats: until something is given back, a larger one finds none either."""
         if card.kin.simple:
+            self.room(card)
             known = self.failed.setdefault(card.kin.alike, [])
             known[:] = [(m, n) for m, n in known if m < card.low or n < card.length]
             known.append((card.low, card.length))

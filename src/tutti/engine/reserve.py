@@ -133,10 +133,13 @@ def _is_victim(desk: Desk, slot: int, pledge: Pledge) -> bool:
 
 def may_have_promise(desk: Desk, job: Job) -> bool:
     """Whether the gang stands far enough ahead, or has waited long enough, to be promised a start."""
+    return stands_ahead(desk, job) or has_waited_out(desk, job)
+
+
+def stands_ahead(desk: Desk, job: Job) -> bool:
+    """Whether the gang stands far enough ahead to be promised a start, or was promised one."""
     depth = desk.policy.reserve.depth
-    if depth == ALL or desk.promised < depth or job.life.promise is not None:
-        return True
-    return has_waited_out(desk, job)
+    return depth == ALL or desk.promised < depth or job.life.promise is not None
 
 
 def has_waited_out(desk: Desk, job: Job) -> bool:
@@ -233,10 +236,11 @@ def earliest(desk: Desk, job: Job) -> Sitting | AsPromised | None:
     """The first moment at which the whole gang can sit for its whole stay."""
     best: Sitting | AsPromised | None = None
     card = desk.card(job)
-    for needs in shapes_of(desk, job):
+    after = desk.not_before(card)
+    for needs in shapes_of(desk, job) if after < NEVER else ():
         if any(need.missing for need in needs):
             continue
-        for moment in moments(desk, job, needs, desk.not_before(card)):
+        for moment in moments(desk, job, needs, after):
             if best is not None and moment >= best.start:
                 break
             if not desk.spend(job):
@@ -246,6 +250,8 @@ def earliest(desk: Desk, job: Job) -> Sitting | AsPromised | None:
                 desk.note_earliest(card, moment)
                 best = found
                 break
+    if best is None:
+        desk.note_earliest(card, NEVER)
     return best
 
 
