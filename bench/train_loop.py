@@ -13,21 +13,23 @@ from torch.distributed.fsdp import fully_shard
 
 from tutti import train
 
-OPTIONS: dict[str, Any] = {"state_mb": 50, "wrap": "plain", "sleep": 0.02, "steps": 1_000_000, "plain": False}
+OPTIONS: dict[str, Any] = {"state_mb": 50, "wrap": "plain", "sleep": 0.02, "steps": 1_000_000, "trained": 8}
 OPTIONS.update(json.loads(os.environ.get("LOOP", "{}")))
 MEMBER = os.environ.get("TUTTI_TRAIN_MEMBER", "alone")
 
 
 class Big(nn.Module):
-    """Eight equal matrices; with AdamW the state is three times their size."""
+    """Eight equal matrices, of which some are trained; with AdamW each of those is three times its size of state."""
 
     def __init__(self) -> None:
         super().__init__()
-        rows = int(OPTIONS["state_mb"] * 2**20 / 3 / 4 / 8 / 1024)
-        self.parts = nn.ParameterList([nn.Parameter(torch.zeros(rows, 1024)) for _ in range(8)])
+        trained = OPTIONS["trained"]
+        rows = int(OPTIONS["state_mb"] * 2**20 / 4 / 1024 / (8 + 2 * trained))
+        parts = [nn.Parameter(torch.zeros(rows, 1024), requires_grad=number < trained) for number in range(8)]
+        self.parts = nn.ParameterList(parts)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.stack([x.mean(), *(part.sum() for part in self.parts)]).sum()
+        return torch.stack([x.mean(), *(part.sum() for part in self.parts if part.requires_grad)]).sum()
 
 
 class Samples(torch.utils.data.Dataset[torch.Tensor]):
@@ -57,8 +59,10 @@ def main() -> None:
         for batch in job.batches(Samples(), global_batch=64):
             model(batch).backward()
             time.sleep(OPTIONS["sleep"])
-            job.commit(opt)
-            out.write(f"{time.time()} {job.step} {job.world} {job.generation}\n")
+            # Who computed the step: the members may change while it ends.
+            world = job.world
+            if job.commit(opt):
+                out.write(f"{time.time()} {job.step} {world} {job.generation}\n")
 
 
 if __name__ == "__main__":

@@ -22,15 +22,14 @@ from datetime import timedelta
 import torch
 from torchft import Manager, ProcessGroupGloo
 name, out = sys.argv[1], open(os.path.join(sys.argv[2], sys.argv[1]), "w", buffering=1)
-weights = [torch.zeros(540, 1024) for _ in range(8)]
+weights = [torch.zeros(1280, 1024) for _ in range(10)]
 state = {"weights": weights}
 manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=10)), min_replica_size=1,
     load_state_dict=lambda found: state.update(found), state_dict=lambda: state, replica_id=name,
     rank=0, world_size=1, store_addr="127.0.0.1", store_port=int(sys.argv[3]), use_async_quorum=False)
 while True:
     manager.start_quorum()
-    for weight in weights:
-        manager.allreduce(torch.ones_like(weight)).wait()
+    manager.allreduce(torch.ones_like(weights[0])).wait()
     time.sleep(0.02)
     if manager.should_commit():
         out.write(f"{time.time()} {manager.num_participants()}\\n")

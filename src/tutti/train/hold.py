@@ -172,8 +172,8 @@ class HoldingGroup(dist.ProcessGroup):
         return held
 
     def scatter_sum(self, output: Any, whole: Any, options: Any = None) -> HeldWork:
-        """A reduce-scatter. gloo's own reduces everything everywhere, and cannot be waited for with an end: here everyone
-        gets its parts from all the others and adds them up, in the order of the ranks.
+        """A reduce-scatter. gloo's own reduces everything everywhere, and cannot be waited for with an end: all get
+        their parts from all the others and add them up, in the order of the ranks.
         """
         operation = options.reduceOp if options is not None else dist.ReduceOp.SUM
         # torch compares these only with itself on the left.

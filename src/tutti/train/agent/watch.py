@@ -51,13 +51,15 @@ class Watch:
         """The signal (negative) that ends a process whose every thread is past its last instruction, though the kernel
         is still busy taking it apart; None while it may still do something.
         """
+        folder = f"/proc/{self.pid}"
         try:
-            threads = os.listdir(f"/proc/{self.pid}/task")
-            stats = [Path(f"/proc/{self.pid}/task/{thread}/stat").read_text() for thread in threads]
-        except OSError:
+            # Nearly always the first thread alone tells that nothing is wrong; they are many.
+            if not is_exiting(words_of(f"{folder}/stat")):
+                return None
+            words = [words_of(f"{folder}/task/{thread}/stat") for thread in os.listdir(f"{folder}/task")]
+        except (OSError, IndexError):
             return None
-        words = [stat.rpartition(")")[2].split() for stat in stats]
-        if not words or not all(int(one[FLAGS]) & PF_EXITING for one in words):
+        if not words or not all(map(is_exiting, words)):
             return None
         code = next((int(one[EXIT_CODE]) & 0x7F for one in words if int(one[EXIT_CODE]) & 0x7F), 0)
         return -code if code else None
@@ -70,10 +72,19 @@ class Watch:
         os.close(self._fd)
 
 
+def words_of(path: str) -> list[str]:
+    """The fields of a `stat` file behind the name of the program, which may have blanks in it."""
+    return Path(path).read_text().rpartition(")")[2].split()
+
+
+def is_exiting(words: list[str]) -> bool:
+    return bool(int(words[FLAGS]) & PF_EXITING)
+
+
 def state_of(pid: int) -> str:
     """The kernel's one letter for what a process does; empty when there is none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return words_of(f"/proc/{pid}/stat")[0]
     except (OSError, IndexError):
         return ""
 
@@ -81,7 +92,7 @@ def state_of(pid: int) -> str:
 def cpu_s(pid: int) -> float:
     """Processor time that a process has used so far."""
     try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        words = words_of(f"/proc/{pid}/stat")
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError):
         return 0.0
@@ -90,7 +101,7 @@ def cpu_s(pid: int) -> float:
 def started_at(pid: int) -> str:
     """When a process started, in the kernel's ticks: with the boot id, a name that is never reused."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return words_of(f"/proc/{pid}/stat")[19]
     except (OSError, IndexError):
         return ""
 
