@@ -99,6 +99,52 @@ def test_shards_for_another_world_are_those_a_checkpoint_gives(tmp_path, full, w
     assert durable.rest()["course"] == {"step": 7}
 
 
+def mesh_leaves(full, rank, tensor, stages):
+    """What a rank of a grid has: the layers of its stage, each cut along its last dimension."""
+    stage, column = divmod(rank, tensor)
+    leaves = {}
+    for number, (name, shape) in enumerate(GRID.items()):
+        if number * stages // len(GRID) != stage:
+            continue
+        axis = len(shape) - 1
+        low, high = rows(shape[axis], column, tensor)
+        box = Box((*(0 for _ in shape[:axis]), low), (*shape[:axis], high - low))
+        leaves[name] = Leaf(name, full[name][box.within(whole(shape))].clone(), shape, box, is_shared=False)
+    return leaves
+
+
+GRID = {"model/first": (4, 10), "model/second": (10,), "model/third": (6, 9), "model/last": (3, 2, 5)}
+
+
+@pytest.mark.parametrize(("before", "after"), [((2, 2), (4, 1)), ((1, 4), (3, 1)), ((4, 1), (1, 2)), ((2, 1), (2, 4))])
+def test_another_grid_of_tensor_and_pipeline_ranks_reads_what_a_checkpoint_gives(tmp_path, before, after):
+    """Columns of layers on the ranks of stages, read by ranks of another grid; torch's own checkpoint is the oracle."""
+    full = {name: torch.rand(shape) for name, shape in GRID.items()}
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    for rank in range(before[0] * before[1]):
+        leaves = mesh_leaves(full, rank, *before)
+        layout = lay_out(leaves, rank, before[0] * before[1])
+        entry = Entry(f"m{rank}-0", 8192, layout.data_bytes, 2)
+        shelf.reserve(entry)
+        camera = Camera(shelf, entry)
+        things = {"model": {name.split("/")[1]: plain.Ref(name) for name in leaves}}
+        assert camera.take(Label(1, 5, "grid", 0, 0), leaves, layout, {"things": things, "course": {}})
+        camera.close()
+    assert persist.persist([shelf], tmp_path / "durable") == 5
+    oracle: Any = {"model": {name.split("/")[1]: torch.empty(shape) for name, shape in GRID.items()}}
+    with persist.alone():
+        dcp.load(oracle, checkpoint_id=tmp_path / "durable" / "step-000000005", no_dist=True)
+    with Memory([shelf]) as memory:
+        reader = memory.reader(5)
+        for rank in range(after[0] * after[1]):
+            for name, leaf in mesh_leaves(full, rank, *after).items():
+                ours = torch.empty(leaf.box.sizes)
+                reader(name, ours, leaf.box)
+                reader.settle()
+                assert torch.equal(ours, oracle["model"][name.split("/")[1]][leaf.box.within(whole(leaf.shape))])
+
+
 def test_a_step_that_is_not_complete_is_not_a_step(tmp_path, full):
     shelf = Shelf(tmp_path)
     fill(shelf, full, 3)

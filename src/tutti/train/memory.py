@@ -74,8 +74,8 @@ class Memory:
         self._complete[step] = self.of(step, generation)
 
     def rest(self, step: int) -> dict[str, Any]:
-        """The plain state of a step; everyone wrote the same."""
-        return self._of(step)[0].rest
+        """The plain state of a step; everyone wrote the same, or its own part of it."""
+        return merge([sealed.rest for sealed in self._of(step)])
 
     def reader(self, step: int, prefer: Iterable[str] = ()) -> Reader:
         return Reader(self._of(step), tuple(prefer))
@@ -128,14 +128,27 @@ class Reader:
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         """Shape and type of the whole tensor."""
-        dtype, shape = next(iter(self.sealed.values())).every[name]
+        dtype, shape = every_tensor(self.sealed.values())[name]
         return shape, dtype
+
+
+def every_tensor(sealed: Iterable[Sealed]) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+    """All tensors of a step; a rank that has some layers only knows of those."""
+    return {name: kind for item in sealed for name, kind in item.every.items()}
+
+
+def merge(parts: Sequence[Any]) -> Any:
+    """One structure out of several that agree where they meet: dictionaries are joined, of others the first counts."""
+    if not all(isinstance(part, dict) for part in parts):
+        return parts[0]
+    keys = dict.fromkeys(key for part in parts for key in part)
+    return {key: merge([part[key] for part in parts if key in part]) for key in keys}
 
 
 def is_complete(sealed: list[Sealed]) -> bool:
     """Whether these slots together hold every element of every tensor."""
     try:
-        for name, (_, shape) in sealed[0].every.items():
+        for name, (_, shape) in every_tensor(sealed).items():
             plan(name, whole(shape), holdings(name, sealed))
     except LostState:
         return False
