@@ -12,6 +12,7 @@ from tutti.jobs.explain import as_json, cores
 from tutti.jobs.files import Files
 from tutti.jobs.problems import BadJob
 from tutti.jobs.understand import understand_line, understand_text
+from tutti.jobs.understood import Understood
 
 HERE = Path(__file__).parent / "golden"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "intake.md"
@@ -52,18 +53,21 @@ def cases() -> list[Case]:
     return found
 
 
-def outcome(case: Case) -> dict[str, Any]:
-    """What is understood of an input, or what is said to be wrong with it."""
+def understood(case: Case) -> Understood:
+    """What is understood of an input."""
     files = Beside(HERE / "files")
+    text = case.path.read_text()
+    if case.group == "lines":
+        return understand_line(text, None, files, {})
+    return understand_text(text, case.path.name, None, files, {})
+
+
+def outcome(case: Case) -> dict[str, Any]:
+    """The same as data, or what is said to be wrong with it."""
     try:
-        text = case.path.read_text()
-        if case.group == "lines":
-            found = understand_line(text, None, files, {})
-        else:
-            found = understand_text(text, case.path.name, None, files, {})
+        return _short(as_json(understood(case)))
     except BadJob as wrong:
         return {"error": str(wrong).splitlines()}
-    return _short(as_json(found))
 
 
 def _short(said: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import torch.distributed as dist
 
 dist.init_process_group("gloo")
 print(dist.get_rank(), dist.get_world_size(), os.environ["MASTER_ADDR"], flush=True)
+# Whoever leaves first would break the connections that another one is still making.
+dist.barrier()
 dist.destroy_process_group()
 """
 
@@ -124,4 +126,28 @@ RANK = """
 import os
 
 print(os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"], os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+
+PAIR = """
+import os
+import socket
+import time
+
+rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == "0":
+    with socket.create_server(place) as server:
+        server.settimeout(60)
+        peer, _ = server.accept()
+        print(f"met {peer.makefile().readline().strip()} at {place[0]}:{place[1]}")
+else:
+    for _ in range(1200):
+        try:
+            with socket.create_connection(place) as peer:
+                peer.sendall(f"{rank} of {size}\\n".encode())
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    else:
+        raise SystemExit("nobody listens there")
 """

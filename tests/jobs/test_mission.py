@@ -8,7 +8,7 @@ from tests.jobs.golden_files import HERE
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import Coupling, Node, Pool, Queue, Resizing
+from tutti.engine.model import Coupling, Gang, Node, NodeState, Pool, Queue, Resizing, Role, Shape
 from tutti.engine.plan import Grow, Shrink, Start
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
@@ -66,8 +66,9 @@ def test_a_script_without_our_library_is_rigid_and_restarts_from_its_own_checkpo
     assert found.gang.resizing is Resizing.NONE
 
 
-@given(st.lists(st.integers(1, 8), min_size=2, max_size=6), st.integers(1, 4), st.booleans())
-def test_a_rigid_gang_is_never_resized(free, nodes, elastic_beside):
+@given(st.lists(st.integers(1, 8), min_size=2, max_size=6), st.integers(1, 4), st.booleans(), st.integers(0, 5))
+def test_a_rigid_gang_is_never_resized(free, nodes, elastic_beside, lost):
+    """Five plans of each of two hundred worlds, in which nodes are lost and come: a thousand plans."""
     world = world_of(*free)
     gang = understand(["torchrun", "--nnodes", str(nodes), "--nproc-per-node", "1", "train.py"], {"name": "rigid"}).gang
     world.apply(ev.Submitted(0, gang))
@@ -76,8 +77,12 @@ def test_a_rigid_gang_is_never_resized(free, nodes, elastic_beside):
             ["torchrun", "--nnodes", "1:8", "--nproc-per-node", "1", "train.py"], {"name": "elastic"}
         ).gang
         world.apply(ev.Submitted(0, other))
-    for moment in range(1, 4):
-        for action in decide(world.view(), moment, POLICY).actions:
+    for moment in range(1, 6):
+        if moment == 3:
+            world.apply(ev.NodeTurned(moment, f"n{lost % len(free)}", NodeState.LOST))
+        if moment == 4:
+            world.apply(ev.NodeSeen(moment, Node("more", {"gpu": 8, "cpu": 64_000})))
+        for action in decide(world.view(), moment * 3_600_000_000, POLICY).actions:
             assert not (isinstance(action, Grow | Shrink) and action.gang == "rigid")
             if isinstance(action, Start):
                 world.apply(ev.Starting(moment, action.gang, action.seats))
@@ -105,3 +110,39 @@ def test_groups_of_a_node_are_whole_and_start_whenever_they_fit(free, size, grou
     assert check(world.view(), plan, POLICY) == []
     for start in starts:
         assert all(count % size == 0 for count in start.seats[0].counts)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(1, 6), st.integers(0, 6), st.booleans())
+def test_an_elastic_role_of_one_node_starts_on_the_best_one_and_grows_only_there(free, low, more, live):
+    """Against counting by hand: it starts whenever one node holds its minimum, as large as that node lets it."""
+    world = world_of(*free)
+    resize = {"resize": "live"} if live else {}
+    wanted = {"within": "node", "workers": f"{low}:{low + more}", **resize}
+    world.apply(ev.Submitted(0, understand(["python", "train.py"], {"name": "one", **wanted}).gang))
+    plan = decide(world.view(), 0, POLICY)
+    starts = [action for action in plan.actions if isinstance(action, Start)]
+    assert check(world.view(), plan, POLICY) == []
+    assert bool(starts) is (max(free) >= low)
+    if not starts:
+        return
+    (seats,) = starts[0].seats
+    assert len(seats.nodes) == 1
+    assert seats.members == min(low + more, max(free))
+    world.apply(ev.Starting(0, "one", starts[0].seats))
+    world.apply(ev.Running(0, "one"))
+    world.apply(ev.NodeSeen(1, Node("roomy", {"gpu": 64, "cpu": 64_000})))
+    later = decide(world.view(), 3600 * 1_000_000, POLICY)
+    assert check(world.view(), later, POLICY) == []
+    for action in later.actions:
+        assert not isinstance(action, Grow) or action.seats[0].nodes == seats.nodes
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=5), st.integers(1, 3), st.integers(1, 3), st.booleans())
+def test_two_roles_of_one_node_are_together_or_wait(free, first, second, elastic):
+    world = world_of(*free)
+    one = (Shape({"gpu": 1}),)
+    roles = Role("a", first, first, first, one), Role("b", second, second + 2 * elastic, second + 2 * elastic, one)
+    world.apply(ev.Submitted(0, Gang("both", roles, within="node")))
+    plan = decide(world.view(), 0, POLICY)
+    assert check(world.view(), plan, POLICY) == []
+    assert any(isinstance(action, Start) for action in plan.actions) is (max(free) >= first + second)

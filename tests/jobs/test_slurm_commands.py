@@ -137,6 +137,7 @@ def test_scancel_sends_signals(tutti, tmp_path, lab):
 
 
 def test_sinfo_shows_what_is_taken(tutti, lab):
+    until(lambda: tutti("sinfo", "-h", "-o", "%t")[1] == "idle\n", "the devices of earlier jobs")
     _, out, _ = tutti("sinfo")
     assert out.splitlines()[0].split() == ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
     assert out.splitlines()[1].split()[:5] == ["default*", "up", "infinite", "1", "idle"]

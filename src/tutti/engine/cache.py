@@ -50,7 +50,7 @@ def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
 
 def _is_free(gang: Gang, need: Need) -> bool:
     low, want, _ = need.sizes()
-    if need.missing or need.level or need.share or need.per_node or need.unit > 1 or gang.speed.points:
+    if need.missing or need.level or need.share or need.per_node or need.unit > 1 or need.one_node or gang.speed.points:
         return False
     return low == want and need.role.coupling is Coupling.GANG
 

@@ -24,6 +24,7 @@ class Need:
         "main",
         "main_amount",
         "missing",
+        "one_node",
         "per_node",
         "role",
         "rule",
@@ -46,7 +47,9 @@ class Need:
         """The level inside one domain of which all members must sit; '' where there is none."""
         self.unit = _unit(role, self.level, sizes(role, shape))
         """Members come to a node in multiples of this."""
-        if self.level == NODE and self.unit > 1:
+        self.one_node = self.level == NODE
+        """Whether all members must sit on one node."""
+        if self.one_node:
             self.level = ""
         self.share = _share(role)
         """The level at which members are dealt out: (level, most per domain, multiple)."""
@@ -177,6 +180,8 @@ class Outlook:
     def capacity(self) -> int:
         """The most members that one legal seating could have."""
         level, share = self.need.level, self.need.share
+        if self.need.one_node:
+            return int(self.fits.max(initial=0))
         if level:
             sums = self.by_domain(self.fits, level)
             return int(sums.max(initial=0))
@@ -251,13 +256,13 @@ class Outlook:
         return result
 
     def _fill(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
-        if self.need.role.arrange is Arrange.SPREAD and self.need.unit == 1:
+        if self.need.role.arrange is Arrange.SPREAD and self.need.unit == 1 and not self.need.one_node:
             return self._spread(fits, size)
         whole = (fits >= size).nonzero()[0]
         if len(whole):
             column = self._best(whole, size, prefer)
             return Seating(self.profile.nodes_in(column, 1), np.array([size]))
-        return self._fill_many(fits, size, prefer)
+        return None if self.need.one_node else self._fill_many(fits, size, prefer)
 
     def _fill_many(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
         """Roomiest nodes first while they can be filled; what is left over goes where it leaves the least behind."""

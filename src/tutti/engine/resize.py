@@ -136,6 +136,9 @@ def same_domain(desk: Desk, need: Need, held: Seats) -> Bools:
     """Columns in the domain that the role (or the gang) is bound to, given where its members already sit."""
     level = need.level
     profile = desk.profile
+    if need.one_node and held.nodes:
+        mine = profile.columns_of(desk.view.line[[held.nodes[0]]])
+        return np.asarray(np.isin(np.arange(profile.count), mine), np.bool_)
     if not level or not held.nodes:
         return np.ones(profile.count, np.bool_)
     domains = desk.view.topology.domains(level)

@@ -18,6 +18,9 @@ from .problems import BadJob, Problem, nearest
 
 DIRECTIVE = re.compile(r"\s*#tutti:\s*(.*)")
 MARK = "#tutti:"
+PART = r"(?:[\w-]{1,80}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
+DEEP_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*{PART}(?:[ \t]*\.[ \t]*{PART}){{100}}", re.MULTILINE)
+"""A key of a hundred parts: more than any has."""
 Lines = Callable[..., int]
 
 
@@ -97,6 +100,12 @@ def _from_yaml(text: str, source: str) -> Job:
 
 
 def _toml(text: str, source: str) -> dict[str, Any]:
+    # The parser takes the square of a key's parts.
+    if found := DEEP_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise BadJob(
+            [Problem("not TOML that anybody would write: a key of so many parts", file=source, line=line)], source
+        )
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as broken:

@@ -38,8 +38,8 @@ def read_text(path: Path) -> str:
         data = read_bytes(path)
     except FileNotFoundError:
         raise BadJob([Problem(f"there is no file {str(path)!r}")], str(path)) from None
-    except OSError as problem:
-        what = problem.strerror or str(problem)
+    except (OSError, ValueError) as problem:
+        what = getattr(problem, "strerror", None) or str(problem)
         raise BadJob([Problem(f"it cannot be read: {what}", file=str(path))], str(path)) from None
     if len(data) > MOST_BYTES:
         raise BadJob([Problem(f"it is larger than {MOST_BYTES >> 20} MiB", file=str(path))], str(path))

@@ -13,6 +13,8 @@ from .problems import Misread
 
 MOST_TEXT = 1 << 20
 MOST_VALUE = 1 << 16
+PLAIN = re.compile(r'[^"\\$`]+')
+"""What means itself inside double quotes."""
 MOST_WORDS = 50_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
@@ -242,12 +244,13 @@ class _Shell:
             elif here in "$`":
                 more = self._expansion() or [Word("")]
             else:
-                more = [Word(here)]
-                self._skip(1)
+                plain = PLAIN.match(self.text, self.at)
+                more = [Word(plain[0] if plain else here)]
+                self._skip(len(more[0].text))
             last = pieces[-1]
             pieces[-1] = Word(last.text + more[0].text, last.unknown + more[0].unknown)
             pieces += more[1:]
-            self._count(1)
+            self._count(len(last.text) // 64 + 1)
         self._skip(1)
         return pieces
 

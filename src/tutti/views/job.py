@@ -49,6 +49,11 @@ def _ranks(ranks: list[dict[str, Any]], wide: bool) -> list[str]:
     return ["", *(f"  {line}" for line in table(rows, right=False)), *more]
 
 
+def rank_lines(page: Mapping[str, Any]) -> list[str]:
+    """Which rank sits where, all of them and nothing else."""
+    return [line.removeprefix("  ") for line in _ranks(page["ranks"], wide=True)[1:]] or ["it has no ranks now"]
+
+
 def _sheet(sheet: Mapping[str, float]) -> list[str]:
     spent = sorted(((what, amount) for what, amount in sheet.items() if amount >= 0.05), key=lambda pair: -pair[1])
     return ["", "  device-seconds", *(f"    {name:<18} {amount:10.1f}" for name, amount in spent)] if spent else []

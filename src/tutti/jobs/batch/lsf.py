@@ -20,14 +20,14 @@ TABLE = spec(
     v="v", D="D", F="F", S="S", T="T", C="C", i="i", k="k", a="a", L="L", g="g", H="H", r="r", N="N", B="B", x="x",
     K="K", I="I",
 )  # fmt: skip
-PTILE = re.compile(r"span\[[^\]]*ptile\s*=\s*([0-9]{1,6})[^\]]*\]")
-ONE_HOST = re.compile(r"span\[[^\]]*hosts\s*=\s*1[^\]]*\]")
-RUSAGE_MEM = re.compile(r"rusage\[[^\]]*\bmem\s*=\s*([0-9.]{1,12}\s*[A-Za-z]*)")
-RUSAGE_GPU = re.compile(r"rusage\[[^\]]*\b(?:ngpus_physical|ngpus_excl_p|ngpus)\s*=\s*([0-9]{1,6})")
+PTILE = re.compile(r"span\[[^\[\]]{0,400}ptile\s*=\s*([0-9]{1,6})[^\[\]]{0,400}\]")
+ONE_HOST = re.compile(r"span\[[^\[\]]{0,400}hosts\s*=\s*1[^\[\]]{0,400}\]")
+RUSAGE_MEM = re.compile(r"rusage\[[^\[\]]{0,400}\bmem\s*=\s*([0-9.]{1,12}\s*[A-Za-z]*)")
+RUSAGE_GPU = re.compile(r"rusage\[[^\[\]]{0,400}\b(?:ngpus_physical|ngpus_excl_p|ngpus)\s*=\s*([0-9]{1,6})")
 GPU_NUM = re.compile(r"(?:^|:)num=([0-9]{1,6})(/task)?")
 GPU_KIND = re.compile(r"(?:^|:)gmodel=([\w.-]+)")
 NAME = re.compile(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
-CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^)]*\)")
+CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^()]{0,400}\)")
 DEPENDENCY = {"done": "ok", "post_done": "ok", "ended": "any", "exit": "failed"}
 HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes"
 NOT_HERE = {
