@@ -205,6 +205,33 @@ def test_a_running_job_cannot_change_what_it_is(shared):
     job.wait()
 
 
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        ({"gpus": 99}, "each asks for 99 devices, and a node has 8 devices"),
+        ({"mem": "900T"}, "each asks for 900T of memory"),
+        ({"workers": 9}, "needs 9 members at once, and 8 fit"),
+        ({"after": ["nobody"]}, "no job 'nobody' to wait for"),
+        ({"queue": "nowhere"}, "no queue 'nowhere'"),
+    ],
+)
+def test_what_can_never_run_is_refused_with_the_reason(shared, job, told):
+    with pytest.raises(Refused, match=told):
+        shared.submit("true", name="never-here", **job)
+    assert "never-here" not in {row["name"] for row in shared.client.get("/v1/jobs", which="all")["jobs"]}
+
+
+def test_an_elastic_job_may_get_other_bounds_while_it_runs(shared):
+    job = shared.submit("sleep", "600", workers="1:2", name="bounds", grace="0s")
+    now = shared.becomes("bounds", "running")["members"]
+    shared.client.post(job_path("bounds", "update"), {"set": {"workers": "1:4"}})
+    until(lambda: shared.row("bounds")["max"] == 4, "the new bounds")
+    with pytest.raises(Refused, match=f"has {now} members now"):
+        shared.client.post(job_path("bounds", "update"), {"set": {"workers": "5:6"}})
+    job.cancel()
+    job.wait()
+
+
 def test_an_over_job_can_be_tried_again(shared):
     job = shared.submit("sh", "-c", "test -e again || { touch again; exit 4; }", name="again")
     assert job.wait() == 4

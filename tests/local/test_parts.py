@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import json
 import os
+import resource
 import socket
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from tests.local.stage import box, until
 from tutti.api.home import Home
+from tutti.cli import change
 from tutti.engine.model import Gang, OnLoss, Role, Seats, Shape, State
 from tutti.errors import Misused, NotFound
 from tutti.jobs.job import Job
@@ -26,6 +28,7 @@ from tutti.local.hooks import Hooks
 from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
+from tutti.local.limits import limits_of
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
 from tutti.local.retention import Retention
@@ -68,6 +71,23 @@ class Nvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):  # noqa: N802
         return [SimpleNamespace(pid=os.getpid())] if handle else []
+
+
+@pytest.mark.parametrize("words", [("time=3h", "priority=-1"), ("--time", "3h", "--priority=-1")])
+def test_changes_are_written_as_keys_or_as_options(words):
+    assert change._said(words) == {"time": "3h", "priority": -1}
+
+
+@pytest.mark.parametrize("words", [("time",), ("--time",), ("=3h",)])
+def test_what_is_no_change_is_told(words):
+    with pytest.raises(Misused, match="is no change"):
+        change._said(words)
+
+
+def test_limits_of_a_process_are_read_from_the_kernel():
+    found = limits_of(os.getpid())
+    assert found["RLIMIT_NOFILE"] == resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limits_of(0) == limits_of(1 << 30) == {}
 
 
 def test_a_service_goes_into_a_group_of_its_own_so_that_gangs_can_have_theirs(tmp_path):

@@ -120,7 +120,7 @@ class Client:
         """Make sure that a daemon runs. `devices` counts only for the one that is started here."""
         if self.is_up():
             return
-        self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._make_home()
         import subprocess  # noqa: PLC0415 - only the first command needs it
 
         command = [sys.executable, "-m", "tutti.local.daemon"] + (["--devices", devices] if devices else [])
@@ -143,6 +143,17 @@ class Client:
         if said.startswith(b"{"):
             raise error_of(said)
         self._await_socket()
+
+    def _make_home(self) -> None:
+        try:
+            self.home.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.home.log.open("ab").close()
+        except OSError as problem:
+            raise Refused(
+                f"nothing can be written here: {problem.strerror}",
+                str(self.home.path),
+                "TUTTI_HOME=FOLDER names another place",
+            ) from None
 
     def _await_socket(self) -> None:
         """Another daemon may have won the race to start; then its socket is there in a moment."""

@@ -16,22 +16,30 @@ def _change(name: str, said: dict[str, Any], dry_run: bool) -> None:
     hint(Client().post(job_path(name, "update"), {"set": said, "dry_run": dry_run})["said"])
 
 
-@click.command()
+@click.command(context_settings={"ignore_unknown_options": True})
 @job_argument
-@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...", type=click.UNPROCESSED)
 @dry
 def update(name: str, changes: tuple[str, ...], dry_run: bool) -> None:
     """Change time, priority ... of a job.
 
-    Change keys of a job: time=3h priority=10 deadline=6h. While it runs, only what can change then.
+    Change keys of a job: time=3h priority=10 deadline=6h, or --time 3h as at submission. While it runs, only what can
+    change then.
     """
+    _change(name, _said(changes), dry_run)
+
+
+def _said(changes: tuple[str, ...]) -> dict[str, Any]:
     said: dict[str, Any] = {}
-    for change in changes:
-        key, equals, value = change.partition("=")
-        if not equals or not key:
+    words = iter(changes)
+    for change in words:
+        key, equals, value = change.removeprefix("--").partition("=")
+        if not equals and change.startswith("--"):
+            equals, value = "=", next(words, "")
+        if not equals or not key or not value:
             raise Misused(f"{change!r} is no change", hint="time=3h priority=10")
         said[key.replace("-", "_")] = _value(value)
-    _change(name, said, dry_run)
+    return said
 
 
 def _value(text: str) -> Any:

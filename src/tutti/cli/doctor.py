@@ -86,6 +86,9 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _devices() -> Finding:
+    client = Client()
+    if client.is_up() and (status := client.get("/v1/status"))["source"] == "made-up":
+        return "note", "devices", f"{status['devices']} made-up ones, to try things out"
     try:
         import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415
 

@@ -15,6 +15,8 @@ from tutti.errors import NoDaemon
 QUICK_S, SLOW_S = 0.01, 0.2
 LAST_LINES = 15
 AWAY_S = 1.0
+FIRST_S, FIRST_PLAIN_S = 0.3, 2.0
+"""How soon it is said what a job waits for: on a terminal, and elsewhere."""
 
 
 class Tail:
@@ -147,19 +149,23 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
 
 
 class StatusLine:
-    """While a job waits, one line stays alive: reason, place in line, when it will start. Only on a terminal."""
+    """While a job waits, one line stays alive: reason, place in line, when it will start.
+
+    Without a terminal there is nothing to keep alive: each reason is said once.
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         self._client, self._name = client, name
-        self._shown = ""
-        self._next = time.monotonic() + 0.3
-        self._over = not sys.stderr.isatty()
+        self._shown = self._said = ""
+        self._is_alive = sys.stderr.isatty()
+        self._next = time.monotonic() + (FIRST_S if self._is_alive else FIRST_PLAIN_S)
+        self._over = False
 
     def refresh(self) -> None:
         """Ask again, a few times a second at most, as long as it waits."""
         if self._over or time.monotonic() < self._next:
             return
-        self._next = time.monotonic() + 0.5
+        self._next = time.monotonic() + (0.5 if self._is_alive else FIRST_PLAIN_S)
         try:
             row = self._client.get(job_path(self._name))["job"]
         except Exception:  # noqa: BLE001 - a status line is not worth an error
@@ -170,7 +176,11 @@ class StatusLine:
             return
         text = f"{self._name} waits: {row['reason'] or 'looking'}"
         text += f", starts {row['eta']}" if row.get("eta") else ""
-        self._put(text)
+        if self._is_alive:
+            self._put(text)
+        elif row["reason"] and row["reason"] != self._said:
+            self._said = row["reason"]
+            click.echo(text, err=True)
 
     def _put(self, text: str) -> None:
         sys.stderr.write(f"\r\x1b[2K{text}")

@@ -6,6 +6,7 @@ import click
 
 from tutti.api.client import Client, job_path
 from tutti.cli.names import job_argument
+from tutti.cli.output import hint
 
 
 @click.command()
@@ -27,6 +28,8 @@ def logs(name: str, rank: int | None, follows: bool, lines: int | None, all_rank
 
         ranks = (known or list(range(page["job"]["max"]))) if all_ranks else [rank if rank is not None else 0]
         sys.exit(follow(client, page["job"], ranks, cancels=False))
+    if not page["ranks"] and not page["job"].get("ended_us"):
+        hint(f"{name} is {page['job']['state']} and has written nothing yet; `tutti why {name}` says why")
     for one in known if all_ranks else [-1 if rank is None else rank]:
         _print(client, name, one, lines, f"[{one}] " if all_ranks else "")
 

@@ -1,5 +1,6 @@
 """What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.edit import Submit as SubmitEdit
 from tutti.engine.edit import edited
-from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, State, Token
+from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, State, Token
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
+from tutti.jobs.amounts import spelled_memory
 from tutti.jobs.durations import duration
 from tutti.jobs.file import from_data
 from tutti.jobs.gang import to_gang
@@ -32,6 +34,7 @@ from .names import made_up
 
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
 """What may change while a job runs; the rest only while it waits."""
+SIZE = {"workers", "want"}
 NOT_NOW = {Token.NEVER_FITS, Token.INVALID, Token.UNSUPPORTED}
 
 
@@ -91,9 +94,18 @@ class Intake:
             raise Refused(f"a job named {job.name!r} is already here", hint="another --name, or tutti cancel it first")
         if not job.command and not any(part.command for part in job.roles.values()):
             raise Misused("there is no command to run", hint="tutti run -- python train.py")
+        self._check_after(job)
         cwd = Path(context.cwd, job.cwd) if job.cwd else Path(context.cwd)
         if not cwd.is_dir():
             raise Misused(f"there is no folder {str(cwd)!r} to run in", hint="--cwd FOLDER")
+
+    def _check_after(self, job: Job) -> None:
+        """Whoever waits for a job that nobody knows would wait for ever."""
+        for written in job.after:
+            name = written.rpartition(":")[2]
+            known = self._is_taken(name) or self._journal.rows("SELECT 1 FROM jobs WHERE name = ? LIMIT 1", name)
+            if not known:
+                raise Refused(f"there is no job {name!r} to wait for", hint="submit it first; tutti queue --all")
 
     def _check_gang(self, gang: Gang) -> None:
         """A job that could never run here is refused at once, with the nearest that could."""
@@ -109,12 +121,12 @@ class Intake:
         for role in gang.roles:
             ask = role.shapes[0].ask
             fits = sum(_fits(node.capacity, ask) for node in box.nodes)
+            if not fits:
+                raise Refused(_too_much(box.nodes, ask), hint="fewer of them; tutti nodes shows what there is")
             if fits < role.min and role.coupling.value == "gang":
                 raise Refused(
                     f"this box can never hold it: it needs {role.min} members at once, and {fits} fit when it is empty",
-                    hint=f"--workers {fits}"
-                    if fits
-                    else "fewer --gpus, --cpus or --mem; tutti nodes shows what there is",
+                    hint=f"--workers {fits}",
                 )
 
     def _enter(self, held: Held) -> None:
@@ -235,13 +247,32 @@ class Intake:
         gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang))
         self._check_gang(gang)
         changed = sorted(key for key in asked.set if before.get(key) != asked.set[key])
-        if self._state(held) in SEATED and (fixed := [key for key in changed if key not in CHANGES_RUNNING]):
-            raise Refused(
-                f"{name} runs, and {fixed[0]!r} can only change while it waits", hint="tutti cancel, then submit"
-            )
+        if self._state(held) in SEATED:
+            self._check_running(held, gang, changed)
         if not asked.dry_run:
             await self._change(held, job, gang, asked, by)
         return t.Done(done=not asked.dry_run, said=f"{name}: {', '.join(changed) or 'nothing'} changed", names=[name])
+
+    def _check_running(self, held: Held, after: Gang, changed: list[str]) -> None:
+        """A gang that runs can change little; an elastic one its bounds, as long as it is within them."""
+        fixed = [key for key in changed if key not in CHANGES_RUNNING]
+        if fixed and not set(fixed) <= SIZE:
+            raise Refused(
+                f"{held.name} runs, and {fixed[0]!r} can only change while it waits", hint="tutti cancel, then submit"
+            )
+        if not fixed:
+            return
+        if held.is_loose or all(role.max <= role.min for role in held.gang.roles):
+            raise Refused(
+                f"{held.name} is rigid: its size can only change while it waits",
+                hint="tutti cancel, then submit with --workers MIN:MAX",
+            )
+        here = [len(held.run.here(at)) if held.run else 0 for at in range(len(after.roles))]
+        if any(not role.min <= now <= role.max for role, now in zip(after.roles, here, strict=True)):
+            raise Refused(
+                f"{held.name} has {sum(here)} members now, and its bounds must include that while it runs",
+                hint=f"tutti resize {held.name} {min(role.min for role in held.gang.roles)}:{sum(here)}",
+            )
 
     async def _change(self, held: Held, job: Job, gang: Gang, asked: t.Change, by: Request) -> None:
         old = held.job, held.gang
@@ -269,6 +300,26 @@ class Intake:
 def max_resizing(before: Gang, after: Gang) -> Any:
     """A job that said it can resize while it runs still can."""
     return before.resizing if before.resizing.value == "live" else after.resizing
+
+
+def _too_much(nodes: Iterable[Node], ask: dict[str, int]) -> str:
+    """What of one member is more than any node has."""
+    most = {name: max(node.capacity.get(name, 0) for node in nodes) for name in ask}
+    name = next((name for name in ask if ask[name] > most[name]), next(iter(ask)))
+    return f"no member fits here: each asks for {_amount(name, ask[name])}, and a node has {_amount(name, most[name])}"
+
+
+def _amount(name: str, number: int) -> str:
+    """So much of a resource, as people write it."""
+    match name:
+        case "cpu":
+            return f"{number / 1000:g} cores"
+        case "memory":
+            return f"{spelled_memory(number)} of memory"
+        case "gpu":
+            return f"{number} {'device' if number == 1 else 'devices'}"
+        case _:
+            return f"{number} of {name!r}"
 
 
 def _fits(capacity: dict[str, int], ask: dict[str, int]) -> int:

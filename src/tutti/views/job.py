@@ -19,7 +19,7 @@ def job_lines(page: Mapping[str, Any], wide: bool = False) -> list[str]:
         ("user", f"{job['user']}, queue {job['queue']}, priority {job['priority']}"),
         (
             "size",
-            f"{size(job)}; {job['devices']} devices{', elastic: ' + job['elastic'] if job['elastic'] else ', rigid'}",
+            f"{size(job)}; {_devices(job['devices'])}, {'elastic: ' + job['elastic'] if job['elastic'] else 'rigid'}",
         ),
         ("progress", progress(job)),
         ("waited", short(job["waited_s"])),
@@ -31,6 +31,10 @@ def job_lines(page: Mapping[str, Any], wide: bool = False) -> list[str]:
     lines = [f"{job['name']} (job {job['id']})"]
     lines += [f"  {label:<9} {text}" for label, text in facts if text]
     return lines + _ranks(page["ranks"], wide) + _sheet(page.get("sheet", {})) + _variables(page, wide)
+
+
+def _devices(count: int) -> str:
+    return "1 device" if count == 1 else f"{count} devices"
 
 
 def _ranks(ranks: list[dict[str, Any]], wide: bool) -> list[str]:

@@ -29,8 +29,15 @@ def node_lines(answer: Mapping[str, Any], coloured: bool, wide: bool = False) ->
         cells = "".join(_cell(cell, known, paint) for cell in node["devices"])
         lines.append(f"  {node['name']:<{pad}}  {cells}  {node['free']} free of {len(node['devices'])} {node['kind']}")
     lines += _legend(nodes, known, paint, wide)
-    lines.append(f"the widest gang that would start now: {answer['largest']} x 1 device")
+    lines.append(_widest(answer["largest"]))
     return lines + [f"note: {note}" for note in answer["notes"]]
+
+
+def _widest(most: int) -> str:
+    """The answer to the first question of anybody with a job."""
+    if not most:
+        return "no gang would start now, however small"
+    return f"the widest gang that would start now: {most} x 1 device"
 
 
 def _cell(cell: Mapping[str, Any], known: Mapping[str, str], paint: Mapping[str, int]) -> str:
@@ -48,8 +55,8 @@ def _legend(nodes: list[dict[str, Any]], known: Mapping[str, str], paint: Mappin
         for cell in node["devices"]:
             if cell["job"]:
                 held[cell["job"]] = held.get(cell["job"], 0) + 1
-            elif cell["note"]:
-                notes[cell["id"]] = f"{cell['state']}: {cell['note']}"
+            if cell["note"] or (cell["state"] in MARKS and cell["state"] != "free"):
+                notes[cell["id"]] = f"{cell['state']}{': ' + cell['note'] if cell['note'] else ''}"
     shown = list(held.items()) if wide else list(held.items())[:MOST_LEGEND]
     names = [f"{_cell({'job': job, 'state': 'busy'}, known, paint)} {job} ({count})" for job, count in shown]
     more = [f"and {len(held) - len(shown)} more"] if len(held) > len(shown) else []

@@ -41,7 +41,7 @@ def report_lines(answer: Mapping[str, Any]) -> list[str]:
     )
     lines = table([row[:3] for row in rows])
     lines = [f"{line}  {row[3]}".rstrip() for line, row in zip(lines, rows, strict=True)]
-    known = f"goodput {part(answer['goodput'])}; without what nobody knows anything of {part(answer['goodput_known'])}"
+    known = f"goodput {part(answer['goodput'])}; leaving out jobs that report nothing {part(answer['goodput_known'])}"
     return [*lines, known]
 
 

@@ -106,7 +106,7 @@ def sentence(found: Explanation) -> str:
 
 
 def _needs(found: Explanation) -> str:
-    return f"{found.asked} {_members(found.asked)} {'is' if found.asked == 1 else 'are'} needed at once"
+    return "1 member is needed" if found.asked == 1 else f"{found.asked} members are needed at once"
 
 
 def _members(number: int) -> str:
@@ -116,7 +116,7 @@ def _members(number: int) -> str:
 def _no_room(found: Explanation) -> str:
     if found.placeable >= found.asked:
         return f"{_needs(found)}; each role would find room by itself, but not all of them together."
-    return f"{_needs(found)}, and {found.placeable} could sit now{_stopped(found)}."
+    return f"{_needs(found)}, and {found.placeable or 'none'} could sit now{_stopped(found)}."
 
 
 def _stopped(found: Explanation) -> str:
@@ -124,7 +124,7 @@ def _stopped(found: Explanation) -> str:
     if stop is None:
         return ""
     about = f" ({stop.what})" if stop.what else ""
-    return f"; most other nodes are {CAUSES[stop.cause]}{about}"
+    return f"; most {'other ' if found.placeable else ''}nodes are {CAUSES[stop.cause]}{about}"
 
 
 def _no_domain(found: Explanation) -> str:
