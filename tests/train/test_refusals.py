@@ -230,6 +230,16 @@ def test_status_of_what_is_not_there_is_said_and_has_its_own_code(capsys, monkey
     assert "no run 'gone' here" in capsys.readouterr().err
 
 
+def test_the_bill_says_what_each_member_must_ask_for(capsys):
+    assert main(["bill", "3GB", "--workers", "8", "--domains", "2", "--sharded", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_bytes"] == int(2 * 2 * 3e9 * 1.34)
+    assert main(["bill", "200MiB", "--workers", "4"]) == 0
+    assert "536 MiB for the snapshots of 200 MiB of state: add 134 MiB" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main(["bill", "much"])
+    assert "'much' is not an amount of memory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [

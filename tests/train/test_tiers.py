@@ -1,5 +1,6 @@
 """Memory, then a durable folder: complete steps only, equal to what torch's own checkpoints give."""
 
+import resource
 from typing import Any
 
 import pytest
@@ -189,6 +190,27 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path, full, cap
     said = capsys.readouterr().err
     assert said.startswith("Not a directory (")
     assert len(said.splitlines()) == 1
+
+
+def test_a_full_disk_is_said_in_one_line_and_leaves_what_was_there(tmp_path, full, capsys):
+    """A limit on the size of files fails in the middle of a write, as a full disk does."""
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    fill(shelf, full, 3)
+    assert persist.main([str(tmp_path), str(tmp_path / "durable")]) == 0
+    fill(shelf, {name: tensor + 1 for name, tensor in full.items()}, 4)
+    capsys.readouterr()
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, usual[1]))
+    try:
+        code = persist.main([str(tmp_path), str(tmp_path / "durable")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    said = capsys.readouterr().err
+    assert code == 1
+    assert said.startswith("File too large (")
+    assert len(said.splitlines()) == 1
+    assert [path.name for path in (tmp_path / "durable").iterdir()] == ["step-000000003"]
 
 
 @pytest.mark.slow

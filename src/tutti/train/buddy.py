@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from tutti.train import plain
 from tutti.train.agent.slots import Busy, Label, Slot
+from tutti.train.bill import SLACK
 from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
 from tutti.train.group import Group
@@ -16,7 +17,6 @@ from tutti.train.member import Member
 from tutti.train.snapshot import Layout, cut, lay_out_shards, table_of, view_of, writable
 from tutti.train.state import Leaf
 
-SLACK = 1.34
 TABLE_ROOM = 1 << 16
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
+from tutti.train.bill import SLACK
 from tutti.train.buddy import Buddies
 from tutti.train.member import Member
 from tutti.train.snapshot import Camera, Layout, lay_out
 from tutti.train.state import Leaf
 
-SLACK = 1.34
 TABLE_ROOM = 1 << 16
 PATIENCE = 3
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tutti.train import status
+from tutti.train import bill, status
 from tutti.train.agent.agent import LOOK_S, Agent
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
@@ -108,6 +108,8 @@ def main(argv: list[str] | None = None) -> int:
     if words[:1] == ["status"]:
         asked = status_arguments().parse_args(words[1:])
         return status.show(asked.names, asked.output == "json")
+    if words[:1] == ["bill"]:
+        return bill.show(words[1:])
     if words[:1] == ["clean"]:
         return status.clean(words[1:])
     options = arguments().parse_args(words)

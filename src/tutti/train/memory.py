@@ -75,7 +75,8 @@ class Memory:
 
     def rest(self, step: int) -> dict[str, Any]:
         """The plain state of a step; everyone wrote the same, or its own part of it."""
-        return merge([sealed.rest for sealed in self._of(step)])
+        whole_rest: dict[str, Any] = merge([sealed.rest for sealed in self._of(step)])
+        return whole_rest
 
     def reader(self, step: int, prefer: Iterable[str] = ()) -> Reader:
         return Reader(self._of(step), tuple(prefer))

@@ -35,11 +35,18 @@ def main(argv: list[str]) -> int:
     run, into = Path(argv[0]), Path(argv[1])
     try:
         step = persist(shelves_in(run / "slots"), into)
-    except OSError as error:
-        sys.stderr.write(f"{error.strerror} ({into})\n")
+    except (OSError, dcp.api.CheckpointException) as error:
+        sys.stderr.write(f"{reason_of(error)} ({into})\n")
         return 1
     sys.stdout.write(json.dumps({"step": step}))
     return 0
+
+
+def reason_of(error: BaseException) -> str:
+    """Why, in a few words; torch wraps what went wrong while it wrote, such as a full disk."""
+    if isinstance(error, dcp.api.CheckpointException):
+        error = next(iter(error.failures.values()))[0]
+    return (error.strerror if isinstance(error, OSError) else "") or f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def persist(shelves: list[Shelf], into: Path) -> int:
