@@ -153,7 +153,8 @@ def _assumption(view: View, cut: bool) -> str:
         if known((job := view.held(slot)).gang, view.queues.get(job.gang.queue)).source is Source.NONE
     )
     said = "if nobody else submits anything and gangs run as long as gangs like them did"
-    said += f"; {unknown} running without an estimate are taken to go on" if unknown else ""
+    verb = "is" if unknown == 1 else "are"
+    said += f"; {unknown} running without an estimate {verb} taken to go on" if unknown else ""
     return said + ("; not every future was followed to its end" if cut else "")
 
 
