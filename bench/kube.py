@@ -270,7 +270,7 @@ RACES: dict[str, Callable[[], Coroutine[Any, Any, Figures]]] = {
     "head_gang": head_gang,
     "restart": restart,
 }
-REPEATED = {"bind_limit": 2, "drain": 2, "gang512": 2}
+REPEATED = {"bind_limit": 3, "drain": 3, "live": 3, "gang512": 3, "no_fit": 2}
 
 
 def figures(wanted: list[str]) -> Figures:

@@ -5,12 +5,15 @@ import signal
 
 import pytest
 
+from tests.kube import dialects
 from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.errors import Misused, NotFound
 from tutti.kube.api import Api
+from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file
+from tutti.kube.kinds import ALWAYS, served
 
 
 def test_what_vanished_in_a_gap_is_seen(play):
@@ -99,6 +102,34 @@ def test_a_pod_of_a_megabyte(play):
             await play.until_bound("a-")
 
     play(scene)
+
+
+def test_a_group_of_a_megabyte(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        async with play.scheduler(Config(dialects=("volcano",))):
+            huge = dialects.group("volcano", "a", 1, {}) or {}
+            huge["spec"]["junk"] = "x" * 1_000_000
+            await play.stage.make_one(huge)
+            await play.stage.make(pod("a-0", **dialects.mark("volcano", "a", 1, 1, {})), *gang("b", 1))
+            await play.until_bound("a-", "b-")
+
+    play(scene)
+
+
+class Elsewhere:
+    """A cluster that serves only versions nobody has heard of yet."""
+
+    async def get(self, path, kind):
+        if path == "/apis":
+            groups = ["scheduling.k8s.io", "scheduling.volcano.sh", "kueue.x-k8s.io"]
+            return kind([{"name": name, "versions": [{"version": "v9"}]} for name in groups])
+        return kind([{"name": "podgroups"}])
+
+
+def test_versions_that_are_not_known_are_not_read():
+    found = asyncio.run(served(Elsewhere()))  # type: ignore[arg-type]
+    assert {kind.kind.name for kind in found} == {kind.name for kind in ALWAYS}
 
 
 def test_a_start_is_foretold_and_the_promise_outlives_a_restart(play):

@@ -53,6 +53,8 @@ class Intake:
         self._wants: dict[bytes, Wants] = {}
         self._into: dict[str, str] = {}
         """Groups that are parts of another: a gang's name, and the name of the gang it is in."""
+        self.extras: dict[str, str] = {}
+        """Groups that may start once the gang of their tree sits."""
         self._volumes: dict[str, Reach | None] = {}
         self.drivers: set[str] = set()
         """Drivers whose volumes somebody uses."""
@@ -292,6 +294,7 @@ class Intake:
 
     def _undeclare(self, key: str) -> None:
         self.groups.pop(key, None)
+        self.extras.pop(key, None)
         gang = self.gangs.get(key)
         if gang is not None:
             gang.declared = None
@@ -308,12 +311,65 @@ class Intake:
     def _regroup(self, group: Declared) -> None:
         """Groups that start only together become one gang."""
         if group.parent:
-            root = self._root(group)
-            self._move(group, gang_name(group.namespace, root, group.dialect))
+            root = gang_name(group.namespace, self._root(group), group.dialect)
+            if group.key not in self.extras and not self._is_late(group, root):
+                self._move(group, root)
+            self._sort_out(root)
+        elif group.is_tree:
+            self._sort_out(group.key)
         elif group.partners:
             names = [tuple(name.split("/", 1)) for name in group.partners if "/" in name]
             space, name = names[0]
             self._move(group, gang_name(space, name, group.dialect))
+
+    # Of a tree of which only some groups must start, the oldest are one gang; each of the others is a gang of its own,
+    # which waits until the first have their seats.
+
+    def _is_late(self, group: Declared, root: str) -> bool:
+        """Whether the gang of its tree sits already, without it."""
+        above, gang = self.groups.get(root), self.gangs.get(root)
+        if group.key in self._into or above is None or gang is None or not gang.is_seated or group.is_tree:
+            return False
+        self.extras[group.key] = root
+        return True
+
+    def _leaves(self, root: str) -> list[str]:
+        """Groups of a tree, the oldest first; empty for a tree of trees."""
+        inside = [key for of in (self._into, self.extras) for key, into in of.items() if into == root]
+        inside = [key for key in inside if key in self.groups]
+        if any(self.groups[key].is_tree for key in inside):
+            return []
+        return sorted(inside, key=lambda key: (self.groups[key].created, key))
+
+    def _sort_out(self, root: str) -> None:
+        """As many of the oldest groups as must start together are one gang, until it sits."""
+        tree, target = self.groups.get(root), self.gangs.get(root)
+        if tree is None or target is None or target.is_seated or tree.loose or not tree.is_tree:
+            return
+        for at, key in enumerate(self._leaves(root)):
+            if at < tree.min and key in self.extras:
+                del self.extras[key]
+                self._move(self.groups[key], root)
+            elif at >= tree.min and key in self._into:
+                self._let_go(key, root)
+
+    def _let_go(self, key: str, root: str) -> None:
+        del self._into[key]
+        self.extras[key] = root
+        target, own, name = self._gang(root), self._gang(key), self.groups[key].name
+        for seen in [pod for pod in target.pods.values() if pod.part == name]:
+            seen.gang, seen.part = key, ""
+            own.pods[seen.uid] = target.pods.pop(seen.uid)
+        self.dirty_gangs |= {key: None, root: None}
+
+    def is_early(self, key: str) -> bool:
+        """Whether a group has to wait for the others of its tree to sit first."""
+        root = self.extras.get(key, "")
+        return root in self.groups and not self.gangs[root].is_seated
+
+    def has_sat(self, key: str) -> None:
+        """A gang has its seats; groups of its tree that waited for that are looked at."""
+        self.dirty_gangs |= {extra: None for extra, root in self.extras.items() if root == key}
 
     def _root(self, group: Declared) -> str:
         """The name of the outermost composite above a group."""

@@ -181,7 +181,8 @@ class Mirror(Intake):
             polite=any(pod.polite for pod in pods),
             estimate=self.estimates.get(said.owner, 0),
         )
-        return translate(said, present, known or self.known(), facts)
+        found = translate(said, present, known or self.known(), facts)
+        return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found
 
     def _of_gang(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         gang = self.gangs.get(key)

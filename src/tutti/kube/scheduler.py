@@ -215,6 +215,7 @@ class Scheduler:
     def _step(self) -> None:
         began = time.perf_counter()
         now = moment()
+        news = bool(self.mirror.dirty_gangs)
         events = self.mirror.take(self.driver.world, now)
         self._note_ends(events, now)
         actions = self.driver.step(events, now)
@@ -224,6 +225,7 @@ class Scheduler:
         self._took = time.perf_counter() - began
         if events:
             self.metrics.observe("tutti_kube_decision_seconds", self._took)
+        if events or news:
             self.teller.look()
 
     def _note_ends(self, events: list[ev.Event], now: int) -> None:
@@ -286,6 +288,7 @@ class Scheduler:
             self._changed.set()
             return Refused(why)
         self.hands.start(gang, fills, write_ahead=wanted > 1)
+        self.mirror.has_sat(gang.key)
         self.teller.look()
         return None
 

@@ -51,5 +51,5 @@ REFUSED = (
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
-    Field("minGroupCount below the number of groups", "a tree of groups starts whole"),
+    Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),
 )

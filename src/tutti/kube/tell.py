@@ -139,11 +139,21 @@ class Teller:
                 News("started", "", "all members have a node", members, running) if gang.bound >= gang.least else None
             )
         if not gang.is_entered:
-            wanted = gang.declared.min if gang.declared is not None else 0
-            return News("waiting", "WaitingForMembers", f"0 of {wanted} members are there") if wanted else None
+            return self._unknown(gang)
         if reason is None or gang.gang is None:
             return None
         return News("waiting", reason.token.value, self._sentence(gang, reason), members, running)
+
+    def _unknown(self, gang: GangSeen) -> News | None:
+        """A gang the engine has not heard of: a group without pods, or pods without a group."""
+        if gang.declared is not None:
+            wanted = gang.declared.min
+            return News("waiting", "WaitingForMembers", f"0 of {wanted} members are there") if wanted else None
+        if not any(pod.can_be_placed for pod in gang.pods.values()):
+            return None
+        name, _, dialect = gang.key.partition("@")
+        text = f"its group {name} ({dialect or 'native'}) is not there, or only in a version that is not read"
+        return News("waiting", "WaitingForMembers", text)
 
     def _explained(self, key: str) -> str:
         world = self.driver.world

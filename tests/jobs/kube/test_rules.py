@@ -9,7 +9,7 @@ from tutti.jobs.kube.objects import LabelSelector, NodeTerm, PodSpec, Taint, Tol
 from tutti.jobs.kube.quantity import BadQuantity, amount, quantity
 from tutti.jobs.kube.resources import ask
 from tutti.jobs.kube.select import labels_match, term_matches, tolerates
-from tutti.jobs.kube.wants import wants
+from tutti.jobs.kube.wants import Reach, wants
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,6 @@ def test_what_cannot_be_honoured_is_named():
     asked = spec(containers=[container("1")], volumes=[volume])
     assert "does not exist" in wants("ns", asked, {}).unsupported
     assert "not bound" in wants("ns", asked, {"ns/c": None}).unsupported
-    assert not wants("ns", asked, {"ns/c": ()}).unsupported
+    assert not wants("ns", asked, {"ns/c": Reach()}).unsupported
+    assert "ReadWriteOncePod" in wants("ns", asked, {"ns/c": Reach(alone=True)}).unsupported
+    assert wants("ns", asked, {"ns/c": Reach(driver="disks")}).ask["volumes of disks"] == 1

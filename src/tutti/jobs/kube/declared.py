@@ -73,6 +73,8 @@ class Declared(Data, frozen=True):
     partners: tuple[str, ...] = ()
     """Groups (namespace/name) that start only together with this one."""
     parent: str = ""
+    is_tree: bool = False
+    """It is made of other groups."""
     problems: tuple[str, ...] = ()
     unsupported: str = ""
     created: str = ""

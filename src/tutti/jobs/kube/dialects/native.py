@@ -62,6 +62,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
         loose=gang is None,
         time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
         parent=str(spec.get("parentCompositePodGroupName") or ""),
+        is_tree=thing.kind == "CompositePodGroup",
         problems=tuple(reading.problems),
         unsupported="spec.resourceClaims" if spec.get("resourceClaims") else "",
         created=thing.metadata.creation_timestamp or "",
@@ -88,7 +89,7 @@ def merged(root: Declared, children: list[Declared]) -> Declared:
     needed = root.min or len(children)
     unsupported = next((child.unsupported for child in children if child.unsupported), root.unsupported)
     if needed < len(children):
-        unsupported = unsupported or f"schedulingPolicy.gang.minGroupCount {needed} of {len(children)} groups"
+        unsupported = unsupported or f"minGroupCount {needed} of {len(children)} groups in a tree of trees"
     if any(child.loose for child in children):
         unsupported = unsupported or "schedulingPolicy.basic inside a CompositePodGroup"
     changes = {
