@@ -1,10 +1,12 @@
 """What a person says of a job becomes a gang, or everything that is wrong with it."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
+from tutti.cli.main import run
 from tutti.engine.model import HOUR, MINUTE, NEVER, SECOND, Coupling, Resizing, Segment, SizeRule, Source
 from tutti.engine.validate import faults
 from tutti.jobs.file import read_job, read_job_file
@@ -168,3 +170,20 @@ def test_lines_of_another_system_are_read_too(tmp_path):
     script.write_bytes(b"#!/bin/bash\r\n#SBATCH --nodes=2\r\n#SBATCH --gpus-per-node=4\r\nsrun python t.py\r\n")
     role = understand(["dos.sbatch"], folder=tmp_path).gang.roles[0]
     assert (role.min, role.shapes[0].ask["gpu"]) == (2, 4)
+
+
+SCRIPT = "#!/bin/bash\n#SBATCH -N $NODES\ntorchrun --nnodes ${SLURM_NNODES} --nproc-per-node ${CARDS:-8} train.py\n"
+
+
+@pytest.mark.parametrize(("cards", "ranks"), [(None, 8), ("4", 4)])
+def test_variables_of_the_submission_are_known_and_those_of_a_job_around_it_are_not(
+    cards, ranks, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_NNODES", "7")
+    if cards is not None:
+        monkeypatch.setenv("CARDS", cards)
+    (tmp_path / "job.sbatch").write_text(SCRIPT.replace("$NODES", "2"))
+    assert run(["explain-job", "-o", "json", "job.sbatch"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["gang"]["roles"][0]["max"], said["gang"]["ranks_per_member"]) == (2, ranks)

@@ -8,8 +8,6 @@ import click
 
 from tutti.jobs.options import SETTINGS, data_from, job_options
 
-READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG", "ACCELERATE_")
-
 
 @click.command(name="explain-job", context_settings=SETTINGS)
 @job_options
@@ -28,14 +26,14 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
         click.echo(json.dumps(job_schema(), indent=1))
         return
     from tutti.jobs.explain import as_json, lines  # noqa: PLC0415 - not needed for --help
+    from tutti.jobs.surroundings import known_variables  # noqa: PLC0415
     from tutti.jobs.understand import understand  # noqa: PLC0415
 
     if len(what) == 3 and what[1] in {"-o", "--output"} and what[2] in {"table", "json"}:
         output = what[2]
         what = what[:1]
-    env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
     said = {field: value for field, value in data_from(options).items() if field != "as_processes"}
-    found = understand(what, said, env=env)
+    found = understand(what, said, env=known_variables(os.environ))
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=1))
         return

@@ -76,10 +76,9 @@ def workers(written: int | str) -> tuple[int, int]:
 
 def spelled_memory(amount: int) -> str:
     """Bytes in the largest unit that leaves a whole number."""
-    for unit, size in reversed((BINARY | {k: v for k, v in DECIMAL.items() if v > 1}).items()):
-        if amount >= size and amount % size == 0:
-            return f"{amount // size}{unit[0].upper()}{unit[1:]}"
-    return str(amount)
+    units = {unit: size for unit, size in (BINARY | DECIMAL).items() if size > 1 and amount and amount % size == 0}
+    unit = max(units, key=lambda unit: units[unit], default="")
+    return f"{amount // units[unit]}{unit[0].upper()}{unit[1:]}" if unit else str(amount)
 
 
 def _counted(amount: int, written: object, hint: str) -> int:

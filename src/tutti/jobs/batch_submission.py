@@ -1,5 +1,6 @@
 """From the words of `sbatch` to what is submitted: options, script and arguments together."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from .finish import finish
 from .flags import given
 from .problems import Misread
 from .shell import Word
+from .surroundings import known_variables
 
 
 class Batch(Data, frozen=True):
@@ -45,7 +47,7 @@ def read_sbatch(words: Sequence[str]) -> Batch:
     else:
         name = found.rest[0].text
         text, arguments = read_text(Path(name)), tuple(word.text for word in found.rest[1:])
-    draft = Draft(Files())
+    draft = Draft(Files(), env=known_variables(os.environ))
     script.read(text, name, draft, extra or (Word("--quiet"),))
     understood = finish(draft)
     job = ready(understood)

@@ -19,10 +19,10 @@ from .file import from_data
 from .finish import bounds
 from .job import Job
 from .recognise import is_batch_script
+from .surroundings import known_variables
 from .understand import understand
 from .understood import Understood
 
-READ_FROM_ENVIRONMENT = ("PET_", "TF_CONFIG")
 ON_ONE_HOST = {"mpi", "horovod", "spark"}
 """Launchers that reach other hosts by themselves: on one machine they are started once, with everything."""
 
@@ -50,9 +50,8 @@ def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = Fa
     """
     options = dict(options)
     as_processes = options.pop("as_processes", False)
-    env = {name: value for name, value in os.environ.items() if name.startswith(READ_FROM_ENVIRONMENT)}
     first, rest = _script(words)
-    found = understand(first, options, None, env)
+    found = understand(first, options, None, known_variables(os.environ))
     if not found.job.command and "roles" in found.sources and (as_processes or only_look) and not found.manager:
         return Brought(_as_processes(found, only_look), summary(found))
     return Brought(ready(found, rest), summary(found))

@@ -48,6 +48,7 @@ def as_json(understood: Understood) -> dict[str, Any]:
             "nvlink_group": understood.tensor_group,
             "on_loss": gang.on_loss.value,
             "after": list(gang.after),
+            **({"topology": {"within": gang.within, "near": gang.near}} if gang.within or gang.near else {}),
         },
         "what": understood.what,
         "sources": dict(understood.sources),
@@ -147,11 +148,14 @@ def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
     )
     if understood.job.array != "":
         yield "tasks", str(high), sources.get("array", "")
+    elif len(gang.roles) > 1:
+        yield "roles", str(len(gang.roles)), sources.get("roles", "")
     else:
         yield "members", str(low) if low == high else f"{low}:{high}", sources.get("workers", sources.get("roles", ""))
     if understood.ranks_per_member > 1:
         yield "ranks", f"{understood.ranks_per_member} on each member", ""
-    yield "devices", str(ask(first)["gpu"]), sources.get("gpus", "")
+    if len(gang.roles) < 2:
+        yield "devices", str(ask(first)["gpu"]), sources.get("gpus", "")
     yield "elastic", elastic, sources.get("resize", "")
     yield "level", f"{understood.elastic_level}: {LEVELS[understood.elastic_level]}", sources.get("elastic_level", "")
     yield "legal sizes", _some(understood.legal_sizes), sources.get("size_rule", understood.world.why)
@@ -182,6 +186,9 @@ def _topology(role: Role, understood: Understood) -> str:
     parts += [f"groups of {role.segment.members} on one {role.segment.level}"] if role.segment else []
     parts += [f"all within one {role.within}"] if role.within else []
     parts += [f"near each other in one {role.near}"] if role.near else []
+    gang = understood.gang
+    parts += [f"all {'roles ' if len(gang.roles) > 1 else ''}within one {gang.within}"] if gang.within else []
+    parts += [f"near each other in one {gang.near}"] if gang.near else []
     return ", ".join(parts)
 
 

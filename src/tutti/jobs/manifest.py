@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.engine.model import MOST_MEMBERS, Coupling, Gang, Resizing, Role
+from tutti.engine.model import MOST_MEMBERS, NEVER, Coupling, Gang, Resizing, Role
 
 from .finish import of_gang
 from .kube import read
@@ -19,6 +19,7 @@ from .kube.objects import Meta, Pod, PodSpec, Thing
 from .kube.wants import wants
 from .owners import OWNERS, Batch, Kind, Owned, Source, declaration
 from .problems import BadJob, Problem, nearest
+from .spots import Spots
 from .understood import Ignored, Understood
 from .yaml_file import Document, load
 
@@ -71,6 +72,8 @@ class _Group:
         self.commands: dict[str, tuple[str, ...]] = {}
         """What the first container of each part runs; '' stands for every part."""
         self.line = 0
+        self.places: dict[str, int] = {}
+        """The line of each field that is said."""
         self.what = ""
 
 
@@ -85,14 +88,18 @@ class _Manifest:
         self.problems: list[Problem] = []
         self.priorities: dict[str, int] = {}
         self.count = 0
+        self.spots: Spots | None = None
+        """The object that is being read."""
 
     def take(self, document: Document) -> None:
         """One document, or the items of a list."""
         value = document.value
         if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
             for at, item in enumerate(value["items"][:MOST_DOCUMENTS]):
+                self.spots = Spots(document, ("items", at))
                 self._object(item, document.line("items", at))
         else:
+            self.spots = Spots(document)
             self._object(value, document.line())
 
     def _object(self, value: object, line: int) -> None:
@@ -183,13 +190,16 @@ class _Manifest:
     def _group(self, dialect: str, namespace: str, name: str, line: int) -> _Group:
         group = self.groups.setdefault((dialect, namespace, name), _Group())
         group.line = group.line or line
+        group.places = (self.spots.fields() if self.spots is not None else {}) | group.places
         return group
 
     def _problem(self, what: str, line: int) -> None:
-        self.problems.append(Problem(what, file=self.source, line=line))
+        exact, text = self.spots.wrong(what) if self.spots is not None else (0, "")
+        self.problems.append(Problem(what, text, file=self.source, line=exact or line))
 
     def gangs(self) -> Iterator[Understood]:
         """What was put together; all problems at once if there are any."""
+        self.spots = None
         translated = []
         for (dialect, _, name), group in self.groups.items():
             if group.declared is None:
@@ -219,11 +229,16 @@ class _Manifest:
             notes.append(f"it would be refused: {gang.unsupported}")
         if result.awaiting > 0 and not group.present:
             notes.append("its pods are not in this file")
-        place = f"{self.source}:{group.line}"
-        sources = dict.fromkeys(("name", "roles", "workers", "gpus"), place)
-        sources |= {
-            field: place for field, said in (("queue", gang.queue != "default"), ("priority", gang.priority)) if said
+        said = {
+            "queue": gang.queue != "default",
+            "priority": gang.priority,
+            "topology": gang.within
+            or gang.near
+            or any(role.within or role.near or role.segment for role in gang.roles),
+            "time": gang.estimate.limit < NEVER,
         }
+        fields = ["name", "roles", "workers", "gpus", *(field for field, is_said in said.items() if is_said)]
+        sources = {field: f"{self.source}:{group.places.get(field, group.line)}" for field in fields}
         return of_gang(
             gang,
             group.what,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -92,6 +93,12 @@ class _Places:
         self.extra = {word.text.partition("=")[0] for word in extra}
         said = ((word.text.partition("=")[0], d.line) for d in reversed(found) for word in d.words)
         self.lines = {option: number for option, number in said if option not in self.extra}
+        # `-l` stands in a script once for each resource.
+        for d in reversed(found):
+            for before, word in pairwise(d.words):
+                self.lines |= {
+                    f"{before.text} {part.partition('=')[0].strip()}": d.line for part in word.text.split(",")
+                }
         self.original = draft.place
 
     def __enter__(self) -> None:
@@ -112,6 +119,8 @@ class _Places:
 
     def _line(self, what: str) -> int:
         """The line of the option that a text begins with."""
+        if exact := self.lines.get(" ".join(what.split()[:2]).rstrip(":")):
+            return exact
         first = what.split(" ", 1)[0].rstrip(":")
         glued = (n for text, n in self.lines.items() if len(first) == 2 and text.startswith(first) and text[1:2] != "-")
         return self.lines.get(first) or next(glued, 0)

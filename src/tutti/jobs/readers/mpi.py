@@ -116,7 +116,7 @@ def _members(
     draft.say("workers", nodes, source)
     draft.ranks = -(-ranks // nodes)
     if nodes > 1:
-        draft.warn(f"{program} reaches the other {nodes - 1} hosts by itself; it is started once, on the first member")
+        draft.warn(f"{program} reaches {_others(nodes - 1)} by itself; it is started once, on the first member")
 
 
 def _cores(found: Given, draft: Draft) -> None:
@@ -128,3 +128,7 @@ def _cores(found: Given, draft: Draft) -> None:
     each = int(pe[1]) if pe else draft.number(flag)
     if each:
         draft.say("cpus", draft.ranks * each, f"{draft.ranks} ranks on a node x {each} cores")
+
+
+def _others(hosts: int) -> str:
+    return "the other host" if hosts == 1 else f"the other {hosts} hosts"

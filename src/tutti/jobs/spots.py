@@ -1,0 +1,73 @@
+"""Where in a manifest something stands: the line of a key, and of what is wrong."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .yaml_file import Document
+
+WHERE = {
+    "workers": frozenset(
+        {
+            "replicas", "parallelism", "completions", "minMember", "minAvailable", "minCount", "minGroupCount",
+            "numNodes", "size", "minReplicas", "count", "minSubGroup", "gang.scheduling.koordinator.sh/min-available",
+            "yunikorn.apache.org/task-groups", "kueue.x-k8s.io/pod-group-total-count",
+        }
+    ),
+    "gpus": frozenset({"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"}),
+    "queue": frozenset(
+        {
+            "queue", "queueName", "kueue.x-k8s.io/queue-name", "kai.scheduler/queue", "yunikorn.apache.org/queue",
+            "scheduling.volcano.sh/queue-name", "volcano.sh/queue-name",
+        }
+    ),
+    "priority": frozenset({"priorityClassName", "priorityClass", "priority"}),
+    "topology": frozenset(
+        {
+            "topologyConstraint", "networkTopology", "topologyRequest", "schedulingConstraints", "topology",
+            "gang.scheduling.koordinator.sh/network-topology-spec", "kueue.x-k8s.io/podset-required-topology",
+            "kueue.x-k8s.io/podset-preferred-topology", "leaderworkerset.sigs.k8s.io/exclusive-topology",
+            "alpha.jobset.sigs.k8s.io/exclusive-topology",
+        }
+    ),
+    "time": frozenset({"activeDeadlineSeconds", "maximumExecutionTimeSeconds", "kueue.x-k8s.io/max-exec-time-seconds"}),
+}  # fmt: skip
+"""Keys that say a field, in any dialect."""
+WRONG = re.compile(r"([\w./-]+) is (.+?)(?:;|$)")
+
+
+class Spots:
+    """One object of a file, and where its entries stand."""
+
+    def __init__(self, document: Document, base: tuple[str | int, ...] = ()) -> None:
+        self._document, self._base = document, base
+
+    def fields(self) -> dict[str, int]:
+        """The first line that says each field."""
+        found: dict[str, int] = {}
+        for path, line in self._paths():
+            for field, keys in WHERE.items():
+                if path[-1] in keys:
+                    found[field] = min(found.get(field, line), line)
+        return found
+
+    def wrong(self, what: str) -> tuple[int, str]:
+        """The line and the text that a complaint like `replicas is 'many'` is about; 0 where that is not known."""
+        said = WRONG.search(what)
+        for path, line in self._paths() if said else ():
+            value = self._value(path)
+            if said and path[-1] == said[1] and said[2] in {repr(str(value)), str(value)}:
+                return line, f"{path[-1]}: {value}"
+        return 0, ""
+
+    def _paths(self) -> Iterator[tuple[tuple[str | int, ...], int]]:
+        depth = len(self._base)
+        for path, line in self._document.lines.items():
+            if len(path) > depth and path[:depth] == self._base:
+                yield path, line
+
+    def _value(self, path: tuple[str | int, ...]) -> Any:
+        here: Any = self._document.value
+        for step in path:
+            here = here[step]
+        return here
