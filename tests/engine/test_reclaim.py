@@ -5,7 +5,8 @@ import pytest
 from tests.clusters import drawn, gang, seat, submit
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR
+from tutti.engine.model import HOUR, Resizing, SizeRule
+from tutti.engine.plan import Shrink
 from tutti.engine.policy import Policy, Reclaim
 
 NOW = 3 * HOUR
@@ -39,3 +40,27 @@ def test_all_of_a_lower_priority_weigh_less_than_one_of_a_higher():
     plan = decide(view, NOW, Policy(reclaim=Reclaim(lowest_first=True)))
 
     assert [action.gang for action in plan.actions if action.gang != "high"] == ["low1", "low2"]
+
+
+@pytest.mark.parametrize(
+    ("needs", "fields", "keeps"),
+    [
+        pytest.param(2, {}, 6, id="one of seven, for one is free"),
+        pytest.param(4, {}, 4, id="as many as are missing"),
+        pytest.param(7, {}, 1, id="down to its minimum"),
+        pytest.param(2, {"rule": SizeRule(multiple=3), "min": 3}, 3, id="no illegal size in between"),
+    ],
+)
+def test_a_gang_shrinks_no_further_than_it_must(needs, fields, keeps):
+    rule = {"min": 1, "max": 8, **fields}
+    held = 6 if "rule" in fields else 7
+    elastic = gang("elastic", held, 1, run_s=86_400, resizing=Resizing.LIVE, **rule)
+    world = seat(drawn("7" if "rule" in fields else "8"), elastic, f"n0*{held}", at=0)
+    view = submit(world, gang("waits", needs, 1, run_s=60, priority=3), at=NOW).view()
+    policy = Policy()
+
+    plan = decide(view, NOW, policy)
+
+    shrinks = [action for action in plan.actions if isinstance(action, Shrink)]
+    assert [(action.gang, sum(held.members for held in action.seats)) for action in shrinks] == [("elastic", keeps)]
+    assert check(view, plan, policy) == []

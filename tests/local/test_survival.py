@@ -1,5 +1,7 @@
 """The daemon is killed at every point it can be killed at; the machine reboots; the disk is full."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import time
@@ -142,6 +144,28 @@ def test_a_daemon_starts_only_once(four):
     second = four.spawn()
     assert second.wait(timeout=30) == 0
     assert four.client.get("/v1/status")["pid"] == four.daemons[0].pid
+
+
+def test_a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out():
+    """As when a daemon is killed while it forks: the child has the lock until it is another program."""
+    with box("2", start=False) as made:
+        lock = os.open(made.home.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waits = made.spawn()
+        until(lambda: any("daemon.lock" in held for held in open_files(waits.pid)), "the daemon at the lock")
+        assert waits.poll() is None
+        os.close(lock)
+        until(made.client.is_up, "the daemon's start")
+        assert made.client.get("/v1/status")["pid"] == waits.pid
+
+
+def open_files(pid: int) -> list[str]:
+    found = []
+    with contextlib.suppress(OSError):
+        for one in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(str(one.readlink()))
+    return found
 
 
 def test_a_newer_journal_stops_the_daemon_with_a_sentence(monkeypatch):

@@ -1,6 +1,7 @@
 """What may be taken back, and from whom? Surplus first, then the victims that lose the least, and only if it helps."""
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from .desk import Desk, wait
@@ -40,7 +41,7 @@ def reclaim_from(desk: Desk, job: Job, found: list[Victim]) -> bool:
     chosen = cheapest_set(desk, job, found)
     if chosen is None:
         return False
-    victims, sitting = chosen
+    victims, sitting = spared(desk, job, *chosen)
     pledge = Pledge(
         sitting.seats,
         tuple(victim.job.gang.name for victim in victims),
@@ -190,6 +191,39 @@ def cheapest_set(desk: Desk, job: Job, found: list[Victim]) -> tuple[list[Victim
         if sitting is not None:
             return chosen, sitting
     return _greedy(desk, job, found)
+
+
+def spared(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> tuple[list[Victim], Sitting]:
+    """The same victims, but each that goes on with fewer members keeps as many as the gang can do without."""
+    for at in range(len(victims)):
+        for role in range(len(victims[at].keeps)):
+            victims, sitting = _spared(desk, job, victims, sitting, at, role)
+    return victims, sitting
+
+
+def _spared(
+    desk: Desk, job: Job, victims: list[Victim], sitting: Sitting, at: int, role: int
+) -> tuple[list[Victim], Sitting]:
+    """The largest legal size of one role of one victim with which the gang still sits."""
+    kept = victims[at].keeps[role]
+    legal = desk.sizes(victims[at].job, role, kept.shape).legal
+    low, high = bisect_right(legal, kept.members), bisect_left(legal, victims[at].job.life.seats[role].members)
+    while low < high:
+        middle = (low + high) // 2
+        tried = [*victims[:at], _keeping(victims[at], role, legal[middle]), *victims[at + 1 :]]
+        found = would_sit(desk, job, tried)
+        if found is None:
+            high = middle
+        else:
+            victims, sitting, low = tried, found, middle + 1
+    return victims, sitting
+
+
+def _keeping(victim: Victim, role: int, members: int) -> Victim:
+    """The victim with so many members of a role left to it."""
+    seats = cut(victim.job.life.seats[role], members)
+    keeps = (*victim.keeps[:role], seats, *victim.keeps[role + 1 :])
+    return Victim(victim.slot, victim.job, keeps, shrink_cost(victim.job, keeps))
 
 
 def _quota_allows(desk: Desk, job: Job, victims: list[Victim]) -> bool:

@@ -55,6 +55,7 @@ KEEP_EVERY = 10 * SECOND
 LOOK_EVERY_S = 1.0
 SWITCH_S = 0.0005
 """How long the thread that writes the journal may have to wait for a turn while the other one decides."""
+LOCK_S = 10.0
 TAKEN = 0
 """Exit code when another daemon is there already: not an error."""
 
@@ -292,6 +293,36 @@ def problem_json(problem: Exception) -> bytes:
     return json.dumps(said).encode()
 
 
+def is_alone(where: Home, patience_s: float = LOCK_S) -> bool:
+    """Whether this is the one daemon of its home; it is until it ends.
+
+    One that was killed in the middle of a fork leaves its lock to the child for a moment: only a daemon that answers is
+    taken for one.
+    """
+    lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    limit = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if answers(where) or time.monotonic() > limit:
+                os.close(lock)
+                return False
+            time.sleep(0.02)
+        else:
+            return True
+
+
+def answers(where: Home) -> bool:
+    """Whether somebody listens on the socket of this home."""
+    with socket.socket(socket.AF_UNIX) as line:
+        try:
+            line.connect(str(where.socket))
+        except OSError:
+            return False
+    return True
+
+
 def main() -> int:
     """Start, unless a daemon of this home is there already."""
     parser = argparse.ArgumentParser(prog="tutti daemon")
@@ -303,10 +334,7 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_S)
     try:
         where.make(options.system)
-        lock = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not is_alone(where):
             say_ready(options.ready, b"taken")
             return TAKEN
         settings = read_settings(where.config)
