@@ -124,7 +124,13 @@ def _stopped(found: Explanation) -> str:
     if stop is None:
         return ""
     about = f" ({stop.what})" if stop.what else ""
-    return f"; most {'other ' if found.placeable else ''}nodes are {CAUSES[stop.cause]}{about}"
+    return f"; {_so_many(stop.nodes, found.nodes)} {CAUSES[stop.cause]}{about}"
+
+
+def _so_many(some: int, nodes: int) -> str:
+    if some == nodes:
+        return "the node is" if nodes == 1 else "all nodes are"
+    return f"{some} of {nodes} nodes {'is' if some == 1 else 'are'}"
 
 
 def _no_domain(found: Explanation) -> str:
