@@ -8,10 +8,16 @@ import os
 import sys
 from pathlib import Path
 
-FRAMEWORKS = ("never joins", "plain loop", "DDP", "FSDP2", "HSDP", "HF Trainer", "Lightning")
+FRAMEWORKS = (
+    "never joins", "plain loop", "DDP", "FSDP2", "HSDP", "Accelerate", "Lightning Fabric", "HF Trainer",
+    "Lightning Trainer",
+)  # fmt: skip
 BACKENDS = ("gloo, CPU", "NCCL, CUDA")
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
-NAMES = {"unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP"}
+NAMES = {
+    "unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP",
+    "accelerate": "Accelerate", "fabric": "Lightning Fabric",
+}  # fmt: skip
 
 
 def claim(framework, level, backend="gloo, CPU"):
@@ -36,8 +42,8 @@ def rewrite(page, log):
     """Put the table of what a run of the tests showed into the page."""
     text = page.read_text()
     before, rest = text[: text.index("| framework |")], text[text.index("| framework |") :]
-    after = rest[rest.rindex("|\n") + 2 :]
-    page.write_text(before + table(set(log.read_text().splitlines())) + "\n" + after)
+    after = rest[rest.index("\n\n") :]
+    page.write_text(before + table(set(log.read_text().splitlines())) + after)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,16 @@
-"""Data sources of other libraries, where they are installed."""
+"""Other libraries, where they are installed: data sources, and loops with the five verbs in them."""
+
+import importlib.util
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.train.support import claim
+from tests.train.test_faults import same_on_all
 from tutti.train import job
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
@@ -49,3 +56,28 @@ def test_a_stream_of_hugging_face_is_at_least_once(alone):
     batches = read_all(alone, stream, epochs=2)
     assert [batch["x"].tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]] * 2
     assert alone.delivery == "at-least-once"
+
+
+FRAMEWORKS = ["accelerate", "fabric"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_loop_of_another_framework_loses_a_member_and_goes_on(launch, framework):
+    found = importlib.util.find_spec({"fabric": "lightning_fabric"}.get(framework, framework))
+    if found is None or found.origin is None:
+        pytest.skip(f"{framework} is not installed")
+    path = [str(Path(found.origin).parents[1])]
+    runs = []
+    for victim in ("m1", "nobody"):
+        loop = {"framework": framework, "victim": victim, "path": path}
+        run = launch("--workers", 3, "--max-restarts", 0, loop=loop, script="frameworks.py")
+        assert run.finish() == 0, run.said()
+        runs.append(same_on_all(run))
+        assert run.leftovers() == []
+    assert [(one["world"], one["ledger"], one["level"]) for one in runs] == [
+        (world, {"0": [[0, 400]]}, "L2") for world in (2, 3)
+    ]
+    for name, value in runs[1]["weights"].items():
+        torch.testing.assert_close(runs[0]["weights"][name], value, rtol=1e-3, atol=1e-4)
+    claim(framework, "L2")

@@ -20,7 +20,7 @@ def claimed():
 
 
 def wraps_of(text):
-    listed = re.search(r"WRAPS = \[(.*?)\]|parametrize\(\"wrap\", \[(.*?)\]", text)
+    listed = re.search(r"WRAPS = \[(.*?)\]|FRAMEWORKS = \[(.*?)\]", text)
     assert listed
     return re.findall(r"\w+", listed[1] or listed[2])
 
