@@ -1,5 +1,6 @@
-"""How long it takes to be told what a job means. Prints each figure with its goal; the last line is JSON.
+"""How long it takes to be told what a job means, and whether a thousand starts go well.
 
+Prints each figure with its goal; the last line is JSON.
 Wall time of whole commands, the best of several runs; beside it the processor time, for machines that are busy.
 """
 
@@ -19,7 +20,9 @@ GOALS = {
     "explain_script_ms": 200.0,
     "explain_manifest_ms": 200.0,
     "read_all_golden_ms": 1000.0,
+    "failed_of_1000_starts": 0.0,
 }
+GANGS, ROUNDS = 50, 20
 LINE = (
     "torchrun --nnodes 2:4 --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 8 "
     "--pipeline-model-parallel-size 2 --global-batch-size 512"
@@ -49,6 +52,21 @@ def golden_ms() -> float:
     return min(_ms(lambda: [outcome(case) for case in every]) for _ in range(3))
 
 
+def failed_starts() -> float:
+    """Of a thousand gangs of two, fifty at a time: those in which a rank could not bind or did not find the other."""
+    sys.path.insert(0, str(ROOT))
+    from tests.jobs.programs import PAIR  # noqa: PLC0415
+    from tests.local.stage import box  # noqa: PLC0415
+
+    with box(f"{2 * GANGS}") as made:
+        (made.path / "pair.py").write_text(PAIR)
+        failed = 0
+        for _ in range(ROUNDS):
+            jobs = [made.submit(sys.executable, "-I", "-S", "pair.py", workers=2) for _ in range(GANGS)]
+            failed += sum(job.wait() != 0 for job in jobs)
+    return float(failed)
+
+
 def _ms(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
@@ -62,12 +80,13 @@ def main() -> None:
         **command_ms("explain_script", str(GOLDEN / "scripts" / "megatron.sbatch")),
         **command_ms("explain_manifest", str(GOLDEN / "manifests" / "pytorchjob.yaml")),
         "read_all_golden_ms": golden_ms(),
+        "failed_of_1000_starts": failed_starts(),
     }
     results = {}
     for name, value in figures.items():
         goal = GOALS.get(name)
         met = None if goal is None else value <= goal
-        against = f"   goal at most {goal:,.0f}   {'met' if met else 'NOT met'}" if goal else ""
+        against = f"   goal at most {goal:,.0f}   {'met' if met else 'NOT met'}" if goal is not None else ""
         print(f"{name:<24} {value:>10,.1f}{against}")
         results[name] = {"figure": round(value, 1), "goal": goal, "met": met}
     print(json.dumps({"schema": "tutti/v1", "bench": "intake", "results": results}))

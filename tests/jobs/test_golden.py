@@ -1,6 +1,7 @@
 """Inputs as people have them, and what is understood of each; `python -m tests.jobs.golden_files` writes them anew."""
 
 import json
+import re
 
 import pytest
 
@@ -31,3 +32,10 @@ def test_nothing_unknown_is_guessed():
     for case in unknown:
         said = json.loads(case.expected.read_text())
         assert said["asks"], case.name
+
+
+def test_the_promises_of_the_documentation_name_tests_that_exist():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE.read_text())
+    assert len(named) > 15
+    for file, name in named:
+        assert f"\ndef {name}(" in (PAGE.parents[2] / file).read_text(), name
