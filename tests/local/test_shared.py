@@ -1,15 +1,18 @@
 """One service for several users: members run as whoever submitted them. Needs root, as the service does."""
 
+import base64
 import json
 import os
 import pwd
 import resource
+from pathlib import Path
 
 import pytest
 
 from tests.local.stage import Box, until
 from tutti.api.client import Client, job_path
 from tutti.errors import TuttiError
+from tutti.train.agent import lines
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
 
@@ -81,6 +84,48 @@ def test_a_member_reaches_its_channel(service):
     as_nobody(service, submit("sh", "-c", line, name="channel"))
     assert service.client.job("channel").wait() == 0
     assert service.log("channel") == "reachable\n"
+
+
+def beside(folder, *messages):
+    """Connect to the keeper of a run and say something; all that it says until it hangs up."""
+    line = lines.connect(str(folder / "s"))
+    for message in messages:
+        line.send(message)
+    heard: list[dict[str, object]] = []
+
+    def is_told() -> bool:
+        heard.extend(line.receive(0.1))
+        return any(one["say"] in {"gone", "unknown"} for one in heard)
+
+    until(is_told, "its word")
+    line.close()
+    return heard
+
+
+def test_the_owner_may_have_a_shell_beside_a_rank_and_nothing_else(service):
+    as_nobody(service, submit("sleep", "600", name="mine", grace="0s"))
+    service.becomes("mine", "running")
+    channel = service.client.get(job_path("mine"))["variables"]["TUTTI_CHANNEL"]
+    folder = Path(channel.removeprefix("unix:")).parent
+
+    heard = as_nobody(service, lambda _: beside(folder, {"say": "attach", "rank": 0, "argv": ["id", "-u"]}))
+    screen = b"".join(base64.b64decode(one["data"]) for one in heard if one["say"] == "screen")
+    assert screen.split() == [str(NOBODY).encode()]
+    heard = as_nobody(service, lambda _: beside(folder, {"say": "stop", "grace_s": 0, "why": "x"}))
+    assert [one["of"] for one in heard if one["say"] == "unknown"] == ["stop"]
+    assert service.state("mine") == "running"
+    assert as_nobody(service, lambda client: client.post(job_path("mine", "cancel")))["done"]
+    service.client.job("mine").wait()
+
+
+def test_nobody_else_reaches_a_gang(service):
+    service.submit("sleep", "600", name="roots-own", grace="0s")
+    service.becomes("roots-own", "running")
+    channel = service.client.get(job_path("roots-own"))["variables"]["TUTTI_CHANNEL"]
+    socket = Path(channel.removeprefix("unix:")).parent / "s"
+    assert not as_nobody(service, lambda _: os.access(socket, os.W_OK))
+    service.client.job("roots-own").cancel()
+    service.client.job("roots-own").wait()
 
 
 def test_only_owner_and_administrator_end_a_job(service):

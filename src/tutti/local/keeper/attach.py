@@ -13,6 +13,7 @@ import struct
 import termios
 from typing import TYPE_CHECKING, Any
 
+from tutti.local.keeper.member import as_user, set_limits
 from tutti.train.agent.lines import Lines
 from tutti.train.agent.watch import Watch
 
@@ -92,6 +93,10 @@ def _become(keeper: Keeper, member: MemberSpec, terminal: int, message: dict[str
     if keeper.group is not None:
         with contextlib.suppress(OSError):
             keeper.group.add_me()
+    if keeper.spec.uid >= 0:
+        os.fchown(0, keeper.spec.uid, -1)
+    set_limits(keeper.spec.limits)
+    as_user(keeper.spec.uid, keeper.spec.gid, keeper.spec.groups)
     os.umask(keeper.spec.umask)
     os.chdir(keeper.spec.cwd)
     env = {**keeper.spec.env, **member.env, "TERM": str(message.get("term", "xterm"))}

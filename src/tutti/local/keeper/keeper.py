@@ -63,7 +63,9 @@ class Keeper:
         """What there is to say when it is over."""
         self.shells: dict[int, Attached] = {}
         self.selector = selectors.DefaultSelector()
-        self.listeners = Listeners(listener, self.selector, self.hear, self.hello, self._hung_up)
+        self.listeners = Listeners(listener, self.selector, self.hear, self.hello, self._hung_up, spec.uid)
+        if spec.uid >= 0:
+            os.chown(os.path.join(folder, records.SOCKET), spec.uid, -1)
         self.talk = JobTalk(spec.channel, spec.uid, self.selector, self.tell) if spec.channel else None
         self.group, self._warm = mine.group, mine.warm
         self.has_word = not spec.on_word
@@ -323,7 +325,7 @@ class Keeper:
         if message.get("say") in SHELL_WORDS:
             self._shell(message, line)
             return
-        order = ORDERS.get(str(message.get("say")))
+        order = ORDERS.get(str(message.get("say"))) if not self.listeners.is_guest(line) else None
         if order is None:
             self.tell({"say": "unknown", "of": str(message.get("say"))})
         else:
@@ -343,7 +345,7 @@ class Keeper:
             shell.resize(message)
 
     def _hung_up(self, line: lines.Lines) -> None:
-        self._deserted = not self.has_word
+        self._deserted = self._deserted or not (self.has_word or self.listeners.is_guest(line))
         shell = self.shells.get(line.fileno())
         if shell is not None:
             shell.hang_up()

@@ -26,8 +26,12 @@ class Listeners:
         hear: Callable[[Message, lines.Lines], None],
         hello: Callable[[], list[Message]],
         gone: Callable[[lines.Lines], None],
+        guest: int = -1,
     ) -> None:
+        """`guest` is the user whose gang it is, where that is not the user the keeper runs as."""
         self._listener = listener
+        self._guest = guest
+        self._guests: list[lines.Lines] = []
         self._selector = selector
         self._hear, self._hello, self._gone = hear, hello, gone
         self._lines: list[lines.Lines] = []
@@ -54,14 +58,22 @@ class Listeners:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        if peer_user(connection) not in (os.getuid(), 0):
+        user = peer_user(connection)
+        is_ours = user in (os.getuid(), 0)
+        if not is_ours and user != self._guest:
             connection.close()
             return
         line = lines.Lines(connection)
         self._lines.append(line)
+        if not is_ours:
+            self._guests.append(line)
         self._selector.register(line, selectors.EVENT_READ, lambda: self._listen(line))
         for message in self._hello():
             line.send(message)
+
+    def is_guest(self, line: lines.Lines) -> bool:
+        """Whether it is the owner of the gang who speaks, and not a daemon."""
+        return line in self._guests
 
     def _listen(self, line: lines.Lines) -> None:
         try:
@@ -80,3 +92,5 @@ class Listeners:
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(line)
             line.close()
+            if line in self._guests:
+                self._guests.remove(line)

@@ -217,8 +217,8 @@ def _become(told: Orders, gate: tuple[int, int], writer: int, parent: int) -> No
     if told.cpus:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, told.cpus)
-    _limits(told.limits)
-    _as_user(*told.user)
+    set_limits(told.limits)
+    as_user(*told.user)
     # A change of user takes this request away, so it comes after that once more.
     die_with(parent)
     os.umask(told.umask)
@@ -242,7 +242,7 @@ def _signals_as_new() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _limits(limits: dict[str, list[int]]) -> None:
+def set_limits(limits: dict[str, list[int]]) -> None:
     """What the submitter's own processes may use; a limit that may not be raised again stays as it is."""
     for name, (soft, hard) in limits.items():
         number = getattr(resource, name, None)
@@ -264,7 +264,7 @@ def _least(one: int, other: int) -> int:
     return min((each for each in (one, other) if each != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
 
 
-def _as_user(uid: int, gid: int, groups: list[int]) -> None:
+def as_user(uid: int, gid: int, groups: list[int]) -> None:
     """Give up what the keeper may and the submitter may not; only a keeper of the shared service has any of it."""
     if uid < 0 or uid == os.getuid():
         return
