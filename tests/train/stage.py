@@ -40,7 +40,11 @@ class Theatre:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(30)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(30)
         self.process.stdout.close()
 
 
