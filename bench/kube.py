@@ -44,6 +44,8 @@ GOALS: dict[str, tuple[float, bool]] = {
 }
 """What is wanted, and whether more is better. A goal of 0 where more is better is only a yardstick."""
 NATIVE = "default-scheduler"
+LONGEST = 400.0
+"""Seconds one race may take."""
 Figures = dict[str, float]
 
 
@@ -121,8 +123,11 @@ async def gang_of_512(native: bool) -> tuple[float, float]:
         await race.stage.make_one(things[0])
         await race.stage.make(*things[1:])
         created = time.monotonic()
-        await race.until_bound(513, 90, 45)
+        await race.until_bound(513, 120, 120)
         times = [at for name, at in race.bound.items() if name.startswith("big")]
+        if len(times) < 512:
+            # Not in two minutes; it is counted as two minutes.
+            return 120.0, 120.0
         return max(times) - created, max(times) - min(times)
 
 
@@ -273,6 +278,15 @@ RACES: dict[str, Callable[[], Coroutine[Any, Any, Figures]]] = {
 REPEATED = {"bind_limit": 3, "drain": 3, "live": 3, "gang512": 3, "no_fit": 2}
 
 
+def run(name: str, race: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
+    """One race; one that fails is named and leaves the others alone."""
+    try:
+        return asyncio.run(asyncio.wait_for(race(), LONGEST))
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the other figures are wanted
+        print(f"{name} failed: {type(problem).__name__}: {problem}", file=sys.stderr, flush=True)
+        return {}
+
+
 def figures(wanted: list[str]) -> Figures:
     """Run the races and take the median of those that are repeated."""
     found: dict[str, list[float]] = {}
@@ -280,7 +294,7 @@ def figures(wanted: list[str]) -> Figures:
         if wanted and not any(name.startswith(word) for word in wanted):
             continue
         for _ in range(REPEATED.get(name, 1)):
-            for figure, value in asyncio.run(race()).items():
+            for figure, value in run(name, race).items():
                 found.setdefault(figure, []).append(value)
         print(f"{name}: {', '.join(f'{k} {v[-1]:.2f}' for k, v in found.items())}", file=sys.stderr, flush=True)
     return derived({name: statistics.median(values) for name, values in found.items()})
@@ -302,6 +316,10 @@ def main() -> None:
     """Print the table and the JSON line."""
     found = figures(sys.argv[1:])
     report: dict[str, dict[str, object]] = {}
+    if not sys.argv[1:]:
+        for name in sorted(set(GOALS) - set(found)):
+            report[name] = {"value": None, "goal": GOALS[name][0] or None, "met": False}
+            print(f"{name:26} {'-':>10} goal {GOALS[name][0]:>6} MISSED")
     for name, value in found.items():
         goal, more = GOALS.get(name, (0.0, True))
         met = value >= goal if more else value <= goal
