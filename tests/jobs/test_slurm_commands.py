@@ -111,6 +111,8 @@ def test_what_changes_nothing_is_named(tutti):
         ("squeue", "--iterate", "5"),
         ("squeue", "-o", "%Z"),
         ("squeue", "-t", "SLEEPY"),
+        ("squeue", "-S", "z"),
+        ("squeue", "-w", "n1"),
         ("scancel",),
         ("scancel", "1_2"),
         ("sinfo", "--federation"),
@@ -144,6 +146,26 @@ def test_sinfo_shows_what_is_taken(tutti, lab):
     tutti("sbatch", "--quiet", "-J", "half", "-G", "2", "--wrap", "exec sleep 600")
     until(lambda: tutti("sinfo", "-h", "-o", "%t %G")[1] == "mix gpu:4\n", "half of it taken")
     assert json.loads(tutti("sinfo", "--json")[1])["schema"] == "tutti/v1"
+
+
+def test_what_is_known_and_changes_nothing_is_named(tutti):
+    assert "--long" in tutti("sinfo", "--long")[2]
+    assert "-r" in tutti("squeue", "-r")[2]
+    assert "--hurry" in tutti("scancel", "--hurry", "-n", "nobody")[2]
+    plan = inside(["--mpi=pmix", "-c", "2", "-n", "2", "./x"], {})
+    assert plan.ignored == (
+        "ignored --mpi pmix: srun starts no MPI here; let mpirun start the ranks",
+        "ignored -c 2: tasks share the cores of the job",
+    )
+
+
+def test_squeue_sorts_and_sinfo_sums(tutti):
+    for name in ("b", "a"):
+        tutti("sbatch", "--quiet", "-J", name, "-G", "1", "--wrap", "exec sleep 600")
+    assert tutti("squeue", "-h", "-S", "j", "-o", "%j")[1].split() == ["a", "b"]
+    assert tutti("squeue", "-h", "-S", "-i", "-o", "%j")[1].split() == ["a", "b"]
+    assert tutti("squeue", "-h", "-S", "i", "-o", "%j")[1].split() == ["b", "a"]
+    until(lambda: "1/0/0/1" in tutti("sinfo", "-s")[1], "both of them on the node")
 
 
 def test_srun_outside_runs_a_gang_and_follows_it(lab, tmp_path):

@@ -43,7 +43,7 @@ def handed_over(client: Client, read: "Batch") -> int:
     """Submit it and say its number; the exit code is the job's where it is waited for."""
     client.start()
     job = read.job | (
-        {"after": [_named(client, entry) for entry in read.job["after"]]} if read.job.get("after") else {}
+        {"after": [by_name(client, entry) for entry in read.job["after"]]} if read.job.get("after") else {}
     )
     row = _submit(client, job)
     if "parsable" in read.flags:
@@ -86,7 +86,7 @@ def with_srun(home: Path, captured: dict[str, Any]) -> dict[str, Any]:
     return captured | {"env": captured["env"] | {"PATH": f"{folder}:{before}"}}
 
 
-def _named(client: Client, entry: str) -> str:
+def by_name(client: Client, entry: str) -> str:
     """Dependencies name jobs by number; here they have names."""
     how, colon, job = entry.partition(":")
     if not colon:

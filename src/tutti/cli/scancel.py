@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from tutti.api.client import Client, job_path
-from tutti.cli.slurm_words import SETTINGS, operands, options
+from tutti.cli.slurm_words import SETTINGS, operands, options, without_effect
 from tutti.cli.squeue import all_jobs, chosen
 from tutti.errors import Misused, NotFound
+
+FILTERS = {"user", "name", "jobname", "state", "partition", "me"}
 
 
 @click.command(context_settings=SETTINGS)
@@ -24,7 +26,8 @@ def scancel(words: tuple[str, ...]) -> None:
     found = options(words, slurm.SCANCEL)
     flags = {name: flag.text for name, flag in found.flags.items()}
     named = operands(words, found, slurm.SCANCEL)
-    filters = {"user", "name", "jobname", "state", "partition", "me"} & set(flags)
+    without_effect(found, {"quiet", "verbose", *FILTERS, "signal"})
+    filters = FILTERS & set(flags)
     if not named and not filters:
         raise Misused("scancel: no job is named", hint="tutti scancel JOBID, or -u USER")
     with closing(Client()) as client:

@@ -8,8 +8,10 @@ import click
 
 from tutti.api.client import Client
 from tutti.cli.output import empty_without_daemon
-from tutti.cli.slurm_words import SETTINGS, options
+from tutti.cli.slurm_words import SETTINGS, options, without_effect
 from tutti.errors import Misused
+
+HEEDED = {"partition", "format", "states", "nodes", "noheader", "Node", "summarize", "all", "json"}
 
 
 @click.command(context_settings=SETTINGS)
@@ -21,15 +23,20 @@ def sinfo(words: tuple[str, ...]) -> None:
     """
     from tutti.jobs.batch import slurm_words as slurm  # noqa: PLC0415 - not needed for --help
 
-    flags = {name: flag.text for name, flag in options(words, slurm.SINFO).flags.items()}
+    found = options(words, slurm.SINFO)
+    flags = {name: flag.text for name, flag in found.flags.items()}
+    without_effect(found, HEEDED)
     with closing(Client()) as client:
         nodes = empty_without_daemon(lambda: client.get("/v1/nodes"), {"nodes": []})["nodes"]
         queues = empty_without_daemon(lambda: client.get("/v1/queues"), {"queues": []})["queues"]
     rows = [row for row in by_state(nodes, queues, each="Node" in flags) if _wanted(row, flags)]
+    if "summarize" in flags:
+        rows = summed(rows)
     if "json" in flags:
         click.echo(json.dumps({"schema": "tutti/v1", "rows": rows}))
         return
-    form = flags.get("format", "%N %.6D %9P %6t" if "Node" in flags else slurm.INFO_FORMAT)
+    usual = slurm.SUMMARY_FORMAT if "summarize" in flags else slurm.INFO_FORMAT
+    form = flags.get("format", "%N %.6D %9P %6t" if "Node" in flags else usual)
     try:
         lines = slurm.table(rows, slurm.NODE_COLUMNS, form, "noheader" not in flags)
     except KeyError as letter:
@@ -54,6 +61,18 @@ def by_state(nodes: list[dict[str, Any]], queues: list[dict[str, Any]], each: bo
             row["cpus"], row["memory_mb"] = int(node["cpus"]), node["memory_bytes"] >> 20
             row["devices"] = len(node["devices"])
     return list(rows.values())
+
+
+def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each partition, with its nodes counted: allocated, idle, other, in all."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        one = found.setdefault(row["partition"], {**row, "nodes": [], "counts": [0, 0, 0, 0]})
+        one["nodes"] = one["nodes"] + row["nodes"]
+        at = {"alloc": 0, "mix": 0, "idle": 1}.get(row["state"], 2)
+        one["counts"][at] += len(row["nodes"])
+        one["counts"][3] += len(row["nodes"])
+    return list(found.values())
 
 
 def state_of(node: dict[str, Any]) -> str:

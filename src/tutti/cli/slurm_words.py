@@ -1,6 +1,9 @@
 """What the Slurm-like commands share: options by Slurm's own tables, and errors that name what is not supported."""
 
+from collections.abc import Collection
 from typing import Any
+
+import click
 
 from tutti.errors import Misused
 from tutti.jobs.flags import Given, Spec, given
@@ -19,6 +22,13 @@ def options(words: tuple[str, ...], table: Spec, stop_at_word: bool = False) -> 
         known = ", ".join(f"--{name}" for name in table.takes if len(name) > 1)
         what = wrong.what.replace("has no option", "does not know")
         raise Misused(what, hint=wrong.hint or f"one of {known}") from None
+
+
+def without_effect(found: Given, heeded: Collection[str]) -> None:
+    """Options that are known and change nothing are named."""
+    for name, flag in found.flags.items():
+        if name not in heeded:
+            click.echo(f"ignored {flag.spelling} {flag.text}".strip() + ": it changes nothing here", err=True)
 
 
 def operands(words: tuple[str, ...], found: Given, table: Spec) -> list[str]:

@@ -3,16 +3,35 @@
 import json
 import os
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import click
 
 from tutti.api.client import Client
 from tutti.cli.output import empty_without_daemon
-from tutti.cli.slurm_words import SETTINGS, options
+from tutti.cli.slurm_words import SETTINGS, options, without_effect
 from tutti.errors import Misused
 
 MOST = 10_000
+HEEDED = {
+    "user",
+    "users",
+    "jobs",
+    "job",
+    "partition",
+    "states",
+    "state",
+    "name",
+    "format",
+    "sort",
+    "noheader",
+    "long",
+    "me",
+    "all",
+    "start",
+    "json",
+}
 
 
 @click.command(context_settings=SETTINGS)
@@ -20,14 +39,17 @@ MOST = 10_000
 def squeue(words: tuple[str, ...]) -> None:
     """List jobs as Slurm's squeue does.
 
-    Known are -u, -j, -p, -t, -n, -o, -h, -l, --me, --start, --json. An option that is not supported is named.
+    Known are -u, -j, -p, -t, -n, -o, -S, -h, -l, --me, --start, --json. An option that is not supported is named.
     """
     from tutti.jobs.batch import slurm_words as slurm  # noqa: PLC0415 - not needed for --help
 
     found = options(words, slurm.SQUEUE)
     flags = {name: flag.text for name, flag in found.flags.items()}
+    without_effect(found, HEEDED)
     with closing(Client()) as client:
         rows = chosen(all_jobs(client, ended="states" in flags or "jobs" in flags), flags)
+    if "sort" in flags:
+        rows = in_order(rows, flags["sort"])
     if "json" in flags:
         click.echo(json.dumps({"schema": "tutti/v1", "jobs": rows}))
         return
@@ -71,6 +93,19 @@ def chosen(rows: list[dict[str, Any]], flags: dict[str, str]) -> list[dict[str, 
         and (not queues or row["queue"] in queues)
         and (not states or slurm.state(row)[0] in states)
     ]
+
+
+def in_order(rows: list[dict[str, Any]], keys: str) -> list[dict[str, Any]]:
+    """Rows by the columns that `-S` names, the first one first; a minus sign turns one around."""
+    from tutti.jobs.batch import slurm_words as slurm  # noqa: PLC0415
+
+    for key in reversed([part.strip() for part in keys.split(",") if part.strip()]):
+        letter = key.lstrip("+-")
+        if letter not in slurm.JOB_COLUMNS:
+            known = " ".join(slurm.JOB_COLUMNS)
+            raise Misused(f"squeue: there is no column {letter!r} to sort by", hint=f"one of {known}, perhaps with a -")
+        rows = sorted(rows, key=partial(slurm.sorting, letter=letter), reverse=key.startswith("-"))
+    return rows
 
 
 def _listed(flags: dict[str, str], *names: str) -> set[str]:

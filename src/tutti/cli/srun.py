@@ -25,6 +25,7 @@ def srun(words: tuple[str, ...]) -> None:
         sys.exit(Step(words).run())
     from tutti.api.client import Client  # noqa: PLC0415 - not needed for --help
     from tutti.cli.follow import follow  # noqa: PLC0415
+    from tutti.cli.sbatch import by_name  # noqa: PLC0415
     from tutti.cli.submission import submitted  # noqa: PLC0415
     from tutti.jobs.step import outside  # noqa: PLC0415
 
@@ -32,6 +33,8 @@ def srun(words: tuple[str, ...]) -> None:
     for line in lines:
         click.echo(f"srun: {line}", err=True)
     client = Client()
+    if "after" in job:
+        job["after"] = tuple(by_name(client, entry) for entry in job["after"])
     row = submitted(client, job, command, "")
     sys.exit(follow(client, row, list(range(row["max"])), cancels=True))
 
@@ -48,6 +51,8 @@ class Step:
 
     def run(self) -> int:
         """Start all, wait for all; the largest exit code."""
+        for line in self.plan.ignored:
+            click.echo(f"srun: {line}", err=True)
         processes = [self._start(task) for task in range(self.plan.tasks)]
         printers = [self._printer(process, task) for task, process in enumerate(processes) if self.plan.label]
         codes = self._wait(processes)

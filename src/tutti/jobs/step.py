@@ -1,6 +1,6 @@
 """Tasks of `srun`: how many, what each is told, and which devices it sees. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tutti.engine.model import Data
@@ -13,6 +13,35 @@ from .flags import Flag, Given, given
 from .problems import BadJob, Misread
 from .readers import srun
 from .shell import Word
+
+HEEDED_INSIDE = frozenset(
+    [
+        "nodes",
+        "ntasks",
+        "ntasks-per-node",
+        "gpus-per-task",
+        "chdir",
+        "label",
+        "kill-on-bad-exit",
+        "unbuffered",
+        "quiet",
+        "verbose",
+    ]
+)
+NOT_INSIDE = {
+    "output": "tasks write to the job's own output",
+    "error": "tasks write to the job's own output",
+    "mpi": "srun starts no MPI here; let mpirun start the ranks",
+    "cpus-per-task": "tasks share the cores of the job",
+    "mem": "tasks share the memory of the job",
+    "gpus": "say --gpus-per-task to share devices out",
+    "gres": "say --gpus-per-task to share devices out",
+    "exclusive": "steps of a job share what it has",
+    "exact": "steps of a job share what it has",
+    "overlap": "steps of a job always may overlap",
+    "time": "the time limit of the job holds",
+    "job-name": "a step has no name",
+}
 
 
 class Plan(Data, frozen=True):
@@ -28,6 +57,8 @@ class Plan(Data, frozen=True):
     cwd: str = ""
     label: bool = False
     kill_on_bad_exit: bool = False
+    ignored: tuple[str, ...] = ()
+    """Options that change nothing, each with the reason."""
 
     def variables(self, task: int) -> dict[str, str]:
         """What one task is told."""
@@ -78,7 +109,16 @@ def inside(words: Sequence[str], env: Mapping[str, str]) -> Plan:
         cwd=flags["chdir"].text if "chdir" in flags else "",
         label="label" in flags,
         kill_on_bad_exit="kill-on-bad-exit" in flags,
+        ignored=tuple(_ignored(found)),
     )
+
+
+def _ignored(found: Given) -> Iterator[str]:
+    """What a step does not heed."""
+    for name, flag in found.flags.items():
+        if name not in HEEDED_INSIDE:
+            why = NOT_INSIDE.get(name) or slurm.NOT_HERE.get(name, "it changes nothing here")
+            yield f"ignored {flag.spelling} {flag.text}".strip() + f": {why}"
 
 
 def outside(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
@@ -91,8 +131,12 @@ def outside(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...], tupl
     if draft.problems:
         raise BadJob(draft.problems, "srun")
     said = {
-        field: value for field, value in draft.said.items() if field not in {"framework", "kind", "after", "arrange"}
+        field: tuple(value) if isinstance(value, list) else value
+        for field, value in draft.said.items()
+        if field not in {"framework", "arrange"}
     }
+    if "arrange" in draft.said:
+        draft.ignore("--spread-job", "say `arrange` in a job file")
     lines = tuple(f"ignored {entry.text}: {entry.why}" for entry in draft.ignored)
     return said | {"framework": "slurm"}, tuple(word.text for word in rest), lines
 

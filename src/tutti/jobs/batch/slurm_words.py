@@ -85,6 +85,7 @@ QUEUE_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.11M %.6D %R"
 LONG_FORMAT = "%.8i %.9P %.16j %.8u %.8T %.11M %.11l %.6D %R"
 START_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.19S %.6D %R"
 INFO_FORMAT = "%9P %5a %.10l %.6D %6t %N"
+SUMMARY_FORMAT = "%9P %5a %.10l %16F %N"
 
 
 def state(row: Row) -> tuple[str, str]:
@@ -151,6 +152,7 @@ NODE_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "N": ("NODELIST", lambda row: ",".join(row["nodes"])),
     "c": ("CPUS", lambda row: str(row["cpus"])),
     "m": ("MEMORY", lambda row: str(row["memory_mb"])),
+    "F": ("NODES(A/I/O/T)", lambda row: "/".join(map(str, row.get("counts", ())))),
     "G": ("GRES", lambda row: f"gpu:{row['devices']}"),
 }
 
@@ -170,6 +172,26 @@ def _line(text: str, value: Callable[[str], str]) -> str:
         return cut.rjust(width) if found[1] else cut.ljust(width)
 
     return ASKED.sub(put, text).rstrip()
+
+
+NUMBERS = {
+    "i": "id",
+    "A": "id",
+    "F": "id",
+    "M": "ran_s",
+    "l": "limit_s",
+    "D": "members",
+    "C": "devices",
+    "p": "priority",
+}
+"""Columns that are sorted as numbers, and where those are."""
+
+
+def sorting(row: Row, letter: str) -> tuple[float, str]:
+    """What a row is sorted by in one of the columns."""
+    if letter in NUMBERS:
+        return float(row.get(NUMBERS[letter]) or 0), ""
+    return 0.0, JOB_COLUMNS[letter][1](row)
 
 
 def of_states(text: str) -> set[str]:
