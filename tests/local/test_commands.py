@@ -137,6 +137,18 @@ def test_a_backup_can_be_put_in_place(made):
         assert any(job["name"] == "seen" for job in other.client.get("/v1/jobs", which="all")["jobs"])
 
 
+def test_nothing_is_left_of_what_is_removed():
+    with box("2") as mine:
+        assert mine.submit("true", name="was-here").wait() == 0
+        assert tutti(mine, "setup", "--remove", "--yes").returncode == 4
+        assert tutti(mine, "stop").returncode == 0
+        assert (mine.path / "shared").exists()
+        assert tutti(mine, "setup", "--remove", "--yes", "--dry-run").returncode == 0
+        assert mine.home.journal.exists()
+        assert tutti(mine, "setup", "--remove", "--yes").returncode == 0
+        assert not mine.path.exists()
+
+
 def test_commands_that_read_answer_without_a_daemon():
     with box("4", start=False) as empty:
         assert tutti(empty, "queue").stdout == "no jobs\n"

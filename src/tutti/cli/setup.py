@@ -1,14 +1,17 @@
 """`tutti setup`: one service for all users of a machine, or none of it any more."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 import click
 
-from tutti.api.home import SHARED
+from tutti.api.client import Client
+from tutti.api.home import SHARED, Home, home
 from tutti.cli.output import hint
 from tutti.errors import Misused, Refused
+from tutti.local.devices import shared_locks
 
 UNIT = Path("/etc/systemd/system/tutti.service")
 TEXT = """[Unit]
@@ -33,14 +36,19 @@ WantedBy=multi-user.target
 
 @click.command()
 @click.option("--system", is_flag=True, help="One service for all users, started by systemd.")
-@click.option("--remove", is_flag=True, help="Take the service away again; jobs must have ended.")
-@click.option("--dry-run", is_flag=True, help="Only print what would be written.")
-def setup(system: bool, remove: bool, dry_run: bool) -> None:
+@click.option("--remove", is_flag=True, help="Take away the service, or all that is kept for you.")
+@click.option("--yes", is_flag=True, help="Do not ask before history and logs are removed.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be written or removed.")
+def setup(system: bool, remove: bool, yes: bool, dry_run: bool) -> None:
     """Set up one service for all users.
 
     Members run as whoever submitted them; only the owner of a job or an administrator may end it. The service keeps
-    everything in /var/lib/tutti, and every user's commands find it there.
+    everything in /var/lib/tutti, and every user's commands find it there. A daemon of your own needs no set-up;
+    `tutti setup --remove` takes away all that it keeps.
     """
+    if remove and not system:
+        _remove_mine(yes, dry_run)
+        return
     if not system:
         raise Misused("what to set up?", hint="tutti setup --system; a daemon of your own needs no set-up")
     text = TEXT.format(home=SHARED, python=sys.executable)
@@ -62,3 +70,44 @@ def _remove() -> None:
         raise Refused("the service is running", hint="systemctl disable --now tutti, then again")
     UNIT.unlink(missing_ok=True)
     hint(f"the unit is gone; `rm -r {SHARED}` removes the history and the logs too")
+
+
+def _remove_mine(yes: bool, dry_run: bool) -> None:
+    """Everything of this user's daemon: history, logs, configuration, lock files."""
+    import shutil  # noqa: PLC0415 - only for those who leave
+
+    where, locks = home(), shared_locks()
+    _check_quiet(where)
+    gone = [path for path in (where.path, *_locks(locks)) if path.exists()]
+    if not gone:
+        hint("nothing is kept here")
+        return
+    for path in gone[:1] if not dry_run else gone:
+        click.echo(path)
+    if dry_run:
+        return
+    if not yes:
+        click.confirm("Remove it, with all history and logs?", abort=True, err=True)
+    for path in gone:
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        locks.rmdir()
+    hint("nothing is left")
+
+
+def _check_quiet(where: Home) -> None:
+    """Nothing of this home may be running."""
+    from tutti.local.keeper import records  # noqa: PLC0415
+
+    if Client(where).is_up():
+        raise Refused("the daemon is running", hint="tutti stop, then again")
+    runs = list(where.runs.iterdir()) if where.runs.exists() else []
+    if any(records.claim_is_alive(records.claimed_by(str(run))) for run in runs):
+        raise Refused("jobs are still running", hint="tutti queue, and cancel them first")
+
+
+def _locks(folder: Path) -> list[Path]:
+    """Lock files of real devices and ports that this user made and nobody holds."""
+    from tutti.local.keeper.locks import is_held  # noqa: PLC0415
+
+    return [path for path in folder.iterdir() if path.stat().st_uid == os.getuid() and not is_held(str(path))]
