@@ -82,19 +82,24 @@ def test_a_token_that_expires_while_a_gang_starts(play):
     async def scene(play):
         await play.stage.make(*(node(f"n{i}") for i in range(4)))
         async with Proxy(play.rig) as proxy:
-            refused = []
+            refused: list[str] = []
 
             async def expired(request):
                 if request.number == 3 or (request.number > 3 and len(refused) < 4):
-                    refused.append(request)
+                    refused.append(request.path)
                     return 401, "Unauthorized"
                 return None
 
             proxy.before = expired
             credentials = from_file(behind(play, proxy))
-            asked = []
+            asked: list[str] = []
             token = credentials._token
-            credentials._token = lambda: asked.append(1) or token()
+
+            def noted() -> str:
+                asked.append(token())
+                return asked[-1]
+
+            credentials._token = noted
             async with play.scheduler(api=Api(credentials, 4)):
                 await play.stage.make(*gang("a", 4))
                 await play.until_bound("a-")
