@@ -135,6 +135,34 @@ def test_tiresias_puts_jobs_with_much_service_behind():
     assert policy.sizes(jobs, 60 + 1440) == {"b": 40}
 
 
+class Straight:
+    """An application whose speed grows with its GPUs to a power, whatever the batch."""
+
+    name, least_local, most_batch, first_batch = "straight", 1, 64, 1
+
+    def __init__(self, power):
+        self.power = power
+
+    def split(self, batch, replicas, careful):
+        return pollux.Batch(1, 0)
+
+    def step(self, placement, local):
+        return 1 / sum(placement) ** self.power, 0.0
+
+    def gradients(self, batch, epoch):
+        return 1.0, 0.0
+
+
+def test_the_next_gpu_goes_to_whom_it_helps_most_in_proportion():
+    policy = pollux.Marginal()
+    jobs = [pollux.Trainee(name, Straight(power), 0, 1, 1) for name, power in (("good", 0.9), ("poor", 0.3))]  # type: ignore[arg-type]
+    sizes = policy.sizes(jobs, 0)
+    assert sizes == {"good": 48, "poor": 16}
+    assert policy.sizes(jobs[:1], 60) == {"good": 64}
+    many = [pollux.Trainee(f"j{at}", Straight(0.5), 0, 1, 1) for at in range(70)]  # type: ignore[arg-type]
+    assert sorted(policy.sizes(many, 120).values()) == [0] * 6 + [1] * 64
+
+
 def test_places_are_kept_by_those_who_keep_their_size():
     held = pollux.place({"a": 6, "b": 4}, {})
     assert held == {"a": [0, 0, 0, 0, 1, 1], "b": [2, 2, 2, 2]}

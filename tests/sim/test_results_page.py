@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.results import HEAD, LOADS, LOGS, NODE_FAILS_EVERY, POLICIES
+from bench.results import (
+    BESIDE,
+    CALIBRATION,
+    COLUMNS,
+    FORECASTS,
+    HEAD,
+    LOADS,
+    LOGS,
+    NODE_FAILS_EVERY,
+    POLICIES,
+    PROMISES,
+)
 from tutti.engine.model import DAY
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "results.md"
@@ -23,11 +34,24 @@ def test_the_head_is_the_one_that_is_printed(page: str) -> None:
 
 
 def test_every_load_has_a_row_for_every_policy(page: str) -> None:
-    parts = page.split("\n## ")[1:]
+    beside, *parts, told = page.split("\n## ")[1:]
     names = [*LOGS, *(f"generated, load {load}, faults" for load in LOADS)]
     assert [part.partition("\n")[0] for part in parts] == names
+    assert beside.startswith("\n".join(BESIDE).removeprefix("## "))
+    assert [row.split("|")[1].strip() for row in beside.splitlines()[-len(names) :]] == names
+    assert told.startswith("\n".join(CALIBRATION).removeprefix("## "))
+    assert [told.count(f"| {name} |") > 0 for name in FORECASTS] == [True] * len(FORECASTS)
     for part in parts:
         rows = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| policy")]
         assert [row.split("|")[1].strip() for row in rows] == list(POLICIES)
-        assert all(row.count("|") == 9 for row in rows)
+        assert all(row.count("|") == 2 + len((*COLUMNS, *PROMISES)) for row in rows)
         assert re.search(r"jobs on [\d,]+ devices, offered load [\d.]+, estimates \w+, \d+ faults", part)
+
+
+def test_the_default_waits_less_than_easy_and_forecasts_hold_what_they_say(page: str) -> None:
+    beside, *_, told = page.split("\n## ")[1:]
+    rows = [line.split("|")[1:-1] for line in beside.splitlines() if line.count("|") == 7][2:]
+    assert all(cell.strip() == "-" or float(cell.split()[0]) <= 0 for row in rows for cell in row[1:3])
+    covered = [float(row.split("|")[5].split()[0]) for row in told.splitlines() if "| all |" in row]
+    assert len(covered) == len(FORECASTS)
+    assert all(85 <= each <= 95 for each in covered)

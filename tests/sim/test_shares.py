@@ -1,9 +1,20 @@
 """Shares of GPUs: who gets which, and how much is given away."""
 
+import numpy as np
 import pytest
 
 from tutti.errors import Misused, NotFound
-from tutti.sim.protocols.openb import POLICIES, Nodes, Pod, allocated, arrivals, best_fit, mean_allocated, packing
+from tutti.sim.protocols.openb import (
+    POLICIES,
+    Nodes,
+    Pod,
+    allocated,
+    arrivals,
+    best_fit,
+    clustering,
+    mean_allocated,
+    packing,
+)
 
 ROWS = [
     {"cpu_milli": "8000", "memory_mib": "1000", "gpu": str(gpus), "model": model}
@@ -29,15 +40,35 @@ def test_packing_and_best_fit_leave_whole_gpus_whole():
     nodes = Nodes(ROWS)
     nodes.take(1, Pod(0, 0, 1, 300, ANY))
     share, which = Pod(0, 0, 1, 300, ANY), nodes.fitting(Pod(0, 0, 1, 300, ANY))
-    assert which[int(packing(nodes, which, share).argmin())] == 1
-    assert which[int(best_fit(nodes, which, share).argmin())] == 0
+    assert which[int(packing(nodes, which, share).argmax())] == 1
+    assert which[int(best_fit(nodes, which, share).argmax())] == 0
+
+
+def test_packing_takes_gpus_in_use_then_nodes_in_use_then_the_smallest_idle_node():
+    nodes = Nodes([*ROWS, {"cpu_milli": "8000", "memory_mib": "1000", "gpu": "4", "model": "B"}])
+    nodes.take(1, Pod(0, 0, 1, 300, ANY))
+    which = np.arange(3)
+    assert packing(nodes, which, Pod(0, 0, 1, 300, ANY)).tolist() == [32, 93, 29]
+    assert packing(nodes, which, Pod(0, 0, 1, 1000, ANY)).tolist() == [32, 49, 29]
+
+
+def test_clustering_goes_where_only_its_like_are():
+    nodes = Nodes([*ROWS, {"cpu_milli": "8000", "memory_mib": "1000", "gpu": "2", "model": "B"}])
+    nodes.take(1, Pod(0, 0, 1, 300, ANY))
+    nodes.take(2, Pod(0, 0, 1, 1000, ANY))
+    nodes.take(2, Pod(0, 0, 1, 300, ANY))
+    share, whole = Pod(0, 0, 1, 300, ANY), Pod(0, 0, 1, 1000, ANY)
+    assert clustering(nodes, np.arange(3), share).tolist() == [46, 94, 72]
+    assert clustering(nodes, np.arange(3), whole).tolist() == [46, 19, 72]
+    assert clustering(nodes, np.arange(3), Pod(1, 1, 0, 0, ANY)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_more_is_given_than_there_is(policy: str):
     pods = [Pod(100, 1, 1, 500, ANY), Pod(100, 1, 1, 1000, ANY), Pod(100, 1, 2, 1000, ANY)]
-    asked = list(arrivals(pods, 3000, 1))
-    assert sum(pod.gpus * pod.share for pod in asked) >= 3900
+    asked = arrivals(pods, 30_000, 1)
+    assert 36_000 <= sum(pod.gpus * pod.share for pod in asked) <= 40_000
+    assert set(asked) == set(pods)
     found = allocated(Nodes(ROWS), pods, policy, 1)
     assert 50 <= found <= 100
     assert found == allocated(Nodes(ROWS), pods, policy, 1)

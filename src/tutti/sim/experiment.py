@@ -10,7 +10,7 @@ from tutti.drive.account import Counting, Spent
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger, Report
 from tutti.drive.notice import Notice
-from tutti.engine.model import NEVER, SECOND, Data, Listing, Queue
+from tutti.engine.model import NEVER, SECOND, Data, Gang, Listing, Queue
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
 
@@ -53,6 +53,13 @@ class Options(Data, frozen=True):
     """The part of the jobs, from the first on, that is played but not measured."""
 
 
+class OwnRuns(History):
+    """On one box only runs of the same name and size tell anything."""
+
+    def _best(self, gang: Gang) -> tuple[int, ...]:
+        return self._runs.get(self.keys(gang)[0], ())
+
+
 class Case(msgspec.Struct):
     """A trace made ready: rows that fit, on a cluster, with a source of estimates."""
 
@@ -88,9 +95,13 @@ class Case(msgspec.Struct):
         cut = Cut(self.log.resource, each, whole_nodes=self.log.resource == "gpu")
         return Tasks(self.log, cut, self.estimates, self.habits, elastic)
 
+    def history(self) -> History:
+        """What is learnt on the way: by user and size, and from a journal as on the box that wrote it."""
+        return OwnRuns() if self.log.kind == "journal" else History(lambda _gang: "")
+
     def bounds(self) -> limits.Bounds:
-        """What no policy can beat on this case."""
-        return limits.bounds([_job(row) for row in self.log.rows], self.devices)
+        """What no policy can beat on this case, for the jobs that are measured: the others only make it worse."""
+        return limits.bounds([_job(row) for row in self.log.rows if row.at >= self.since], self.devices)
 
 
 class Outcome(msgspec.Struct):
@@ -135,7 +146,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     workload: Workload = case.tasks(elastic=policy.grow.on)
     if policy.name == POD_FIFO.name:
         workload = PodByPod(workload)
-    history = History(lambda _gang: "") if case.estimates.source is EstimateSource.HISTORY else None
+    history = case.history() if case.estimates.source is EstimateSource.HISTORY else None
     ledger = Ledger(resource, counting=Counting.RUN_TIME)
     troubles: list[Notice] = []
     simulation = Simulation(

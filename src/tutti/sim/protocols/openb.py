@@ -6,7 +6,7 @@ away. Shares of a GPU exist here alone: the scheduler gives whole devices.
 
 import csv
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from tutti.errors import Misused, NotFound
 
 WHOLE = 1000
 MOST_GPUS = 8
+MOST_CPU = 128_000
+"""The study counts processors as parts of this many thousandths."""
 ARRIVALS = 1.3
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,6 +33,11 @@ class Pod(NamedTuple):
     share: int
     models: frozenset[str]
 
+    @property
+    def kind(self) -> int:
+        """Pods that belong together: a share of a GPU is 0, otherwise so many GPUs."""
+        return self.gpus if self.share >= WHOLE else 0
+
 
 class Nodes:
     """Free amounts of every node; GPUs one by one, -1 where a node has fewer."""
@@ -41,7 +48,8 @@ class Nodes:
         self.memory = np.array([int(row["memory_mib"]) for row in rows], np.int64)
         self.gpu = np.where(np.arange(MOST_GPUS) < np.array(count)[:, None], WHOLE, -1).astype(np.int64)
         self.model = np.array([row["model"] for row in rows])
-        self.most_cpu = int(self.cpu.max())
+        self.kinds = np.zeros((len(rows), MOST_GPUS + 1), np.int64)
+        """How many pods of each kind sit on each node."""
         self.capacity = int(sum(count)) * WHOLE
         self._by_models: dict[frozenset[str], NDArray[np.bool_]] = {}
 
@@ -62,6 +70,8 @@ class Nodes:
         self.cpu[node] -= pod.cpu
         self.memory[node] -= pod.memory
         row = self.gpu[node]
+        if pod.gpus:
+            self.kinds[node, pod.kind] += 1
         for _ in range(pod.gpus):
             room = np.where(row >= pod.share, row, WHOLE + 1)
             row[int(room.argmin())] -= pod.share
@@ -72,49 +82,73 @@ class Nodes:
         return total
 
 
-Score = Callable[[Nodes, Ints, Pod], Floats]
-"""How little each node is wanted: the least is taken, of equals the first."""
+Score = Callable[[Nodes, Ints, Pod], Ints]
+"""How much each node is wanted, from 0 to 100 in whole numbers; of equals the first by name is taken."""
 
 
-def best_fit(nodes: Nodes, which: Ints, pod: Pod) -> Floats:
+def best_fit(nodes: Nodes, which: Ints, pod: Pod) -> Ints:
     """Where the least is left."""
-    return (nodes.cpu[which] - pod.cpu) / nodes.most_cpu + (nodes.free(which) - pod.gpus * pod.share) / (
-        MOST_GPUS * WHOLE
-    )
+    left = (nodes.cpu[which] - pod.cpu) / MOST_CPU + (nodes.free(which) - pod.gpus * pod.share) / (MOST_GPUS * WHOLE)
+    return _whole(100 * (1 - left / 2))
 
 
-def dot_product(nodes: Nodes, which: Ints, pod: Pod) -> Floats:
+def dot_product(nodes: Nodes, which: Ints, pod: Pod) -> Ints:
     """Where what is free is least like what is asked."""
-    asked = pod.cpu / nodes.most_cpu, pod.gpus * pod.share / (MOST_GPUS * WHOLE)
-    return nodes.cpu[which] / nodes.most_cpu * asked[0] + nodes.free(which) / (MOST_GPUS * WHOLE) * asked[1]
+    asked = pod.cpu / MOST_CPU, pod.gpus * pod.share / (MOST_GPUS * WHOLE)
+    alike = nodes.cpu[which] / MOST_CPU * asked[0] + nodes.free(which) / (MOST_GPUS * WHOLE) * asked[1]
+    return _whole(100 * (1 - alike / 2))
 
 
-def packing(nodes: Nodes, which: Ints, pod: Pod) -> Floats:
-    """First GPUs that are shared already, then nodes in use, then idle nodes; of each the fullest."""
+def packing(nodes: Nodes, which: Ints, pod: Pod) -> Ints:
+    """First GPUs that are in use already, the fuller the better; then nodes in use; then idle ones, small before large.
+
+    Nodes in use differ only by how many idle GPUs the pod would take: a full and an almost empty one are equally good.
+    To a pod that asks for no GPU all nodes are.
+    """
+    if not pod.gpus:
+        return np.zeros(len(which), np.int64)
     gpu = nodes.gpu[which]
-    shared = ((gpu >= pod.share) & (gpu < WHOLE) & (gpu >= 0)).any(1) & (0 < pod.share < WHOLE)
-    used = ((gpu >= 0) & (gpu < WHOLE)).any(1)
-    tightest = np.where((gpu >= pod.share) & (gpu >= 0), gpu, WHOLE + 1).min(1) / (2 * WHOLE)
-    spread = (gpu == WHOLE).sum(1) / (2 * MOST_GPUS)
-    order: Floats = np.where(shared, tightest, np.where(used, 1 + spread, 2 + spread))
+    idle = (gpu == WHOLE).sum(1)
+    taken = np.sort(np.where(gpu >= max(pod.share, 0), gpu, WHOLE + 1), axis=1)[:, : pod.gpus]
+    fresh = (taken == WHOLE).sum(1)
+    shared = 100 - (taken * 100 // WHOLE).sum(1) // 10
+    used = np.where(fresh > 0, np.maximum(50 - fresh, 33), np.maximum(shared, 50))
+    order: Ints = np.where(idle == (gpu >= 0).sum(1), np.maximum(33 - idle, idle), used)
     return order
+
+
+def clustering(nodes: Nodes, which: Ints, pod: Pod) -> Ints:
+    """Beside pods that ask for as many GPUs: where only such are, where such are too, on idle nodes, anywhere."""
+    if not pod.gpus:
+        return np.zeros(len(which), np.int64)
+    here = nodes.kinds[which]
+    alike, alone = here[:, pod.kind] > 0, (here > 0).sum(1) == 1
+    base = np.where(alike, np.where(alone, 75, 50), np.where((here > 0).any(1), 0, 25))
+    return base + 25 * (MOST_GPUS * WHOLE - nodes.free(which)) // (MOST_GPUS * WHOLE)
+
+
+def _whole(scores: Floats) -> Ints:
+    return scores.astype(np.int64)
 
 
 POLICIES: dict[str, Score | None] = {
     "random": None,
     "dot-product": dot_product,
+    "clustering": clustering,
     "packing": packing,
     "best-fit": best_fit,
 }
 
 
-def arrivals(pods: list[Pod], capacity: int, seed: int) -> Iterator[Pod]:
-    """Pods drawn from the trace, until they ask for 130 % of all GPUs."""
-    draws, asked = random.Random(seed), 0
-    while asked < ARRIVALS * capacity:
-        pod = pods[draws.randrange(len(pods))]
+def arrivals(pods: list[Pod], capacity: int, seed: int) -> list[Pod]:
+    """Every pod of the trace once and others drawn from it, until they ask for 130 % of all GPUs; then shuffled."""
+    draws = random.Random(seed)
+    asked, more = sum(pod.gpus * pod.share for pod in pods), list(pods)
+    while asked + (pod := pods[draws.randrange(len(pods))]).share <= ARRIVALS * capacity:
         asked += pod.gpus * pod.share
-        yield pod
+        more.append(pod)
+    draws.shuffle(more)
+    return more
 
 
 def allocated(nodes: Nodes, pods: list[Pod], policy: str, seed: int) -> float:
@@ -124,7 +158,7 @@ def allocated(nodes: Nodes, pods: list[Pod], policy: str, seed: int) -> float:
     for pod in arrivals(pods, nodes.capacity, seed):
         which = nodes.fitting(pod)
         if len(which):
-            best = draws.randrange(len(which)) if score is None else int(score(nodes, which, pod).argmin())
+            best = draws.randrange(len(which)) if score is None else int(score(nodes, which, pod).argmax())
             nodes.take(int(which[best]), pod)
             given += pod.gpus * pod.share
     return 100 * given / nodes.capacity
@@ -134,7 +168,8 @@ def mean_allocated(folder: Path, workload: str, policy: str, seeds: range) -> fl
     """The mean over seeds for one of the workloads in the folder."""
     if policy not in POLICIES:
         raise Misused(f"there is no policy {policy!r} in this study", hint=", ".join(POLICIES))
-    rows, pods = _table(folder / "openb_node_list_gpu_node.csv"), read_pods(folder / f"openb_pod_list_{workload}.csv")
+    rows = sorted(_table(folder / "openb_node_list_gpu_node.csv"), key=lambda row: row["sn"])
+    pods = read_pods(folder / f"openb_pod_list_{workload}.csv")
     return sum(allocated(Nodes(rows), pods, policy, seed) for seed in seeds) / len(seeds)
 
 

@@ -1,12 +1,14 @@
 """The protocol of the Pollux study (OSDI 2021): rounds of a minute on 16 nodes of 4 GPUs, jobs of measured profiles.
 
 Two of its policies are here: Tiresias, least attained service in two queues at the sizes the users tuned, and Optimus,
-which gives the next GPU to the job whose remaining time it shortens most.
+which gives the next GPU to the job whose remaining time it shortens most. A third, `marginal`, is ours: it aims at what
+Pollux aims at, by simpler means.
 """
 
 import csv
 import math
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +20,8 @@ from tutti.sim.profiles import Batch, Profile, compact
 NODES, GPUS_PER_NODE, ROUND_S = 16, 4, 60
 RESCALE_S = 30
 """How long a job stands still when its GPUs change."""
+BATCHES = 12
+"""How many steps there are between the smallest and the largest batch that is tried."""
 DEMOTE_AFTER_GPU_S = 16 * 3600
 Allocation = list[int]
 """The node of each GPU of a job."""
@@ -74,12 +78,40 @@ class Trainee(msgspec.Struct, eq=False):
         if self.epoch >= self.profile.epochs:
             self.ended = self.now
 
+    def tune(self, size: int) -> None:
+        """The global batch that goes furthest on so many GPUs."""
+        self.batch = self.best(size)[1]
+        if sum(self.placement) == size:
+            self._divide()
+
+    def best(self, size: int) -> tuple[float, int]:
+        """The best goodput on so many GPUs packed tightly, and the batch that has it."""
+        return _best(self.profile, size, self.epoch)
+
     def _goodput(self) -> float:
-        batch = sum(self.placement) * self.split.local * (self.split.extra + 1)
-        step, sync = self.profile.step(self.placement, self.split.local)
-        sqr, var = self.profile.gradients(batch, self.epoch)
-        gain = (var + sqr) / (var / (batch / self.profile.first_batch) + sqr)
-        return gain / (step + (step - sync) * self.split.extra)
+        return goodput(self.profile, self.placement, self.split, self.epoch)
+
+
+def goodput(profile: Profile, placement: tuple[int, ...], split: Batch, epoch: int) -> float:
+    """Progress in a second: how far a step goes, over how long it takes."""
+    batch = sum(placement) * split.local * (split.extra + 1)
+    step, sync = profile.step(placement, split.local)
+    sqr, var = profile.gradients(batch, epoch)
+    gain = (var + sqr) / (var / (batch / profile.first_batch) + sqr)
+    return gain / (step + (step - sync) * split.extra)
+
+
+@cache
+def _best(profile: Profile, size: int, epoch: int) -> tuple[float, int]:
+    placement = compact(size, GPUS_PER_NODE)
+    low, high = max(profile.first_batch, size * profile.least_local), profile.most_batch
+    tried = {round(low * (high / low) ** (part / BATCHES)) for part in range(BATCHES + 1)} if high > low else {high}
+    found = []
+    for batch in sorted(tried):
+        split = profile.split(batch, size, size == 1 and batch > profile.first_batch)
+        if split.local >= 1:
+            found.append((goodput(profile, placement, split, epoch), batch))
+    return max(found) if found else (0.0, profile.first_batch)
 
 
 class RoundPolicy(Protocol):
@@ -161,6 +193,49 @@ class Optimus:
         return (predicted_step(job, size) - predicted_step(job, size + 1)) * left
 
 
+class Marginal:
+    """Elastic by marginal goodput: batch sizes are free, and the next GPU goes to whom it helps most in proportion.
+
+    It aims at what Pollux aims at and is no copy of its genetic search: GPUs are dealt one by one so that the product
+    of all speeds is largest, and dealt anew when jobs come or go, or after a while.
+    """
+
+    PATIENCE_S = 600
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+        self._dealt_at = 0
+
+    def sizes(self, jobs: list[Trainee], now: int) -> dict[str, int]:
+        """GPUs of each job; the widest choose their places first."""
+        names = {job.name for job in jobs}
+        if names != set(self._last) or now - self._dealt_at >= self.PATIENCE_S:
+            self._last, self._dealt_at = self._dealt(jobs), now
+        for job in jobs:
+            size = self._last[job.name]
+            if size:
+                job.tune(size)
+        return dict(sorted(self._last.items(), key=lambda entry: -entry[1]))
+
+    def _dealt(self, jobs: list[Trainee]) -> dict[str, int]:
+        free = NODES * GPUS_PER_NODE
+        sizes = {job.name: 1 if at < free else 0 for at, job in enumerate(jobs)}
+        free -= sum(sizes.values())
+        gains = {job.name: self._gain(job, 1) for job in jobs if sizes[job.name]}
+        here = {job.name: job for job in jobs}
+        while free > 0 and gains and max(gains.values()) > 0:
+            name = max(gains, key=lambda each: gains[each])
+            sizes[name] += 1
+            gains[name] = self._gain(here[name], sizes[name])
+            free -= 1
+        return sizes
+
+    def _gain(self, job: Trainee, size: int) -> float:
+        if size + 1 > job.profile.most_batch // job.profile.least_local:
+            return 0.0
+        return math.log(job.best(size + 1)[0] / job.best(size)[0])
+
+
 def predicted_step(job: Trainee, size: int) -> float:
     """Time of a step at a size, packed tightly."""
     split = job.profile.split(job.batch, size, size == 1)
@@ -207,7 +282,7 @@ def completion_times(jobs: list[Trainee], policy: RoundPolicy, round_s: int = RO
     return {job.name: (job.ended or 0) - job.submitted for job in jobs}
 
 
-POLICIES: dict[str, type[RoundPolicy]] = {"tiresias": Tiresias, "optimus": Optimus}
+POLICIES: dict[str, type[RoundPolicy]] = {"tiresias": Tiresias, "optimus": Optimus, "marginal": Marginal}
 
 
 def read_workload(path: Path, profiles: Path) -> list[Trainee]:
