@@ -134,6 +134,29 @@ def test_an_lsf_script(at):
     assert at.tasks("job.bsub") == ["probe[5] 5", "probe[6] 6"]
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "files"),
+    [
+        (
+            "a.sbatch",
+            "#SBATCH -J night -o out-%x-%04j -e %x.err",
+            {"out-night-{id}": "out", "night.err": "err"},
+        ),
+        ("b.sbatch", "#SBATCH -J night --output=all-%j", {"all-{id}": "out\nerr"}),
+        ("c.pbs", "#PBS -N night\n#PBS -o here.out -j oe", {"here.out": "out\nerr"}),
+        ("d.bsub", "#BSUB -J night\n#BSUB -oo lsf.%J", {"lsf.{id}": "out\nerr"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "#" not in value else "",
+)
+def test_output_goes_where_the_script_wants_it(at, name, header, files):
+    at.write(name, f"#!/bin/bash\n{header}\necho out\necho err >&2\n")
+    log = at.run(name)[0]
+    row = next(row for row in at.box.client.get("/v1/jobs", which="all")["jobs"] if row["name"].startswith("night"))
+    found = {file.format(id=row["id"]): text for file, text in files.items()}
+    assert {file: (at.folder / file).read_text().strip() for file in found} == found
+    assert log == f"output: {' '.join(found)}\n"
+
+
 def test_threads_follow_the_cores(at):
     assert lines(at.run("sh", "-c", "echo $OMP_NUM_THREADS", cpus="3")) == ["3"]
 

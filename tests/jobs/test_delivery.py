@@ -1,11 +1,13 @@
 """What a member finds in its environment."""
 
 import json
+import subprocess
 
 import pytest
 
 from tutti.jobs.batch_variables import nodelist, pbs_nodefile
 from tutti.jobs.delivery import BASE, DELIVERIES, delivered, variables
+from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.place import Place
 
 PLACE = Place(
@@ -88,3 +90,27 @@ def test_lists_of_nodes_are_short():
 def test_what_would_be_delivered_can_be_listed():
     assert "PET_NNODES" in delivered("torchrun")
     assert "SLURM_ARRAY_TASK_ID" in delivered("", "slurm", is_array=True)
+
+
+@pytest.mark.parametrize(
+    ("manager", "written", "name"),
+    [
+        ("slurm", "it's $HOME `x` %x %% %5j.out", "it's $HOME `x` night % 7.out"),
+        ("slurm", '"%A_%a"', '"7_0"'),
+        ("pbs", "host:./", "./night.o7"),
+        ("pbs", "out.^array_index^", "out.0"),
+        ("lsf", "a;b %J %I", "a;b 7 0"),
+    ],
+)
+def test_names_of_output_files_are_put_together_by_the_shell_and_mean_nothing_else(manager, written, name, tmp_path):
+    env = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NAME": "night",
+        "PBS_JOBNAME": "night",
+        "PBS_JOBID": "7.box",
+        "LSB_JOBID": "7",
+    }
+    command = OutputFiles(manager, written).wrapped(("/bin/echo", "a b", "$X"))
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (tmp_path / name).read_text() == "a b $X\n"
+    assert done.stdout == f"output: {name}\n"

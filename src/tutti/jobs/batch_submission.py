@@ -52,7 +52,9 @@ def read_sbatch(words: Sequence[str]) -> Batch:
     understood = finish(draft)
     job = ready(understood)
     command = ("/bin/sh", "-c", wrap.text) if wrap else (*_absolute(job.words, name), *arguments)
-    fields = msgspec.to_builtins(msgspec.structs.replace(job, command=_told(job.words) + command))
+    whole = _told(job.words) + command
+    whole = understood.output.wrapped(whole) if understood.output is not None else whole
+    fields = msgspec.to_builtins(msgspec.structs.replace(job, command=whole))
     kept = {k: v for k, v in fields.items() if v not in (None, "", [], {})} | {"name": job.name or Path(name).stem}
     lines = summary(understood) if "verbose" in found.flags else remarks(understood)
     return Batch(kept, lines, tuple(found.flags))

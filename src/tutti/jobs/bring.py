@@ -54,7 +54,12 @@ def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = Fa
     found = understand(first, options, None, known_variables(os.environ))
     if not found.job.command and "roles" in found.sources and (as_processes or only_look) and not found.manager:
         return Brought(_as_processes(found, only_look), summary(found))
-    return Brought(ready(found, rest), summary(found))
+    return Brought(_into_files(ready(found, rest), found), summary(found))
+
+
+def _into_files(job: Job, found: Understood) -> Job:
+    """With its output where the script wants it."""
+    return replace(job, command=found.output.wrapped(_words(job))) if found.output is not None else job
 
 
 def ready(found: Understood, arguments: Sequence[str] = ()) -> Job:

@@ -6,6 +6,7 @@ from typing import Any
 from .amounts import count
 from .files import Files
 from .flags import Flag, Given, Spec, given, listed
+from .output_files import OutputFiles
 from .problems import BadJob, Misread, Problem
 from .shell import Word
 from .understood import Ignored
@@ -35,6 +36,7 @@ class Draft:
         self.tensor = 1
         """Consecutive ranks that share an NVLink domain."""
         self.level = "L0"
+        self.output: OutputFiles | None = None
         self.ignored: list[Ignored] = []
         self.warnings: list[str] = []
         self.asks: list[str] = []

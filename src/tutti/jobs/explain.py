@@ -164,6 +164,8 @@ def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
     limit = "none" if gang.estimate.limit >= NEVER else spelled(gang.estimate.limit)
     yield "time limit", limit, sources.get("time", "")
     yield "queue", f"{gang.queue}, priority {gang.priority}", sources.get("queue", "")
+    if understood.output is not None:
+        yield "output", understood.output.says, sources.get("output", "")
     if gang.after:
         yield "after", ", ".join(gang.after), sources.get("after", "")
     yield "delivers", _names(understood.delivers), ""

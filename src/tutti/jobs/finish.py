@@ -54,6 +54,7 @@ def finish(draft: Draft) -> Understood:
         asks=tuple(draft.asks),
         delivers=delivered("" if draft.manager else job.framework, draft.manager, job.array != ""),
         files=tuple(name for name, text in draft.files.read.items() if text is not None),
+        output=draft.output,
     )
 
 

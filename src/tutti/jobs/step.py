@@ -135,6 +135,8 @@ def outside(words: Sequence[str]) -> tuple[dict[str, Any], tuple[str, ...], tupl
         for field, value in draft.said.items()
         if field not in {"framework", "arrange"}
     }
+    if draft.output is not None:
+        draft.ignore(draft.output.says, "it is followed here, and kept; see `tutti logs`")
     if "arrange" in draft.said:
         draft.ignore("--spread-job", "say `arrange` in a job file")
     lines = tuple(f"ignored {entry.text}: {entry.why}" for entry in draft.ignored)

@@ -3,6 +3,7 @@
 from tutti.engine.model import Data, Gang
 
 from .job import Job
+from .output_files import OutputFiles
 from .world_size import WorldRule
 
 
@@ -43,6 +44,8 @@ class Understood(Data, frozen=True, kw_only=True):
     """Names of the variables each member will find."""
     files: tuple[str, ...] = ()
     """Files that were read besides the job itself."""
+    output: OutputFiles | None = None
+    """The files a batch script wants its output in."""
     commands: dict[str, tuple[str, ...]] = {}
     """What the first container of each role runs, where it was read from a manifest."""
     others: "tuple[Understood, ...]" = ()

@@ -7,6 +7,7 @@ from tutti.jobs.amounts import binary_memory
 from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.flags import Flag, spec
+from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
 
@@ -29,14 +30,10 @@ GPU_KIND = re.compile(r"(?:^|:)gmodel=([\w.-]+)")
 NAME = re.compile(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
 CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^()]{0,400}\)")
 DEPENDENCY = {"done": "ok", "post_done": "ok", "ended": "any", "exit": "failed"}
-HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes"
+HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes o oo e eo"
 NOT_HERE = {
     "P": "nobody is charged by project here; queues are",
     "G": "nobody is charged by group here; queues are",
-    "o": "logs are kept; see `tutti logs`",
-    "oo": "logs are kept; see `tutti logs`",
-    "e": "logs are kept; see `tutti logs`",
-    "eo": "logs are kept; see `tutti logs`",
     "N": "no e-mail; a hook can send it",
     "B": "no e-mail; a hook can send it",
     "u": "no e-mail; a hook can send it",
@@ -67,7 +64,16 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _conditions(flags.get("w"), draft)
     if flag := flags.get("W"):
         _time(flag, draft)
+    out, err = (flag.text if (flag := _either(found.flags, name)) else "" for name in ("o", "e"))
+    if out or err:
+        draft.output = OutputFiles("lsf", out, err, append="oo" not in found.flags)
+        draft.sources["output"] = draft.place("-o" if out else "-e")
     draft.without_effect(found, NOT_HERE, HEEDED)
+
+
+def _either(flags: dict[str, Flag], name: str) -> Flag | None:
+    """`-o` appends and `-oo` does not."""
+    return flags.get(f"{name}o") or flags.get(name)
 
 
 def _members(flags: dict[str, Flag], needs: str, draft: Draft) -> None:

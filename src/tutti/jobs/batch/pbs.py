@@ -10,6 +10,7 @@ from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import duration
 from tutti.jobs.flags import Flag, spec
+from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
 
@@ -21,13 +22,10 @@ TABLE = spec(
     S="S", c="c", k="k", u="u", C="C", P="P", d="d", D="D", w="w", V="V", h="h", I="I", X="X", z="z", f="f",
 )  # fmt: skip
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
-HEEDED = "N q l J t W p r h v d"
+HEEDED = "N q l J t W p r h v d o e j"
 NOT_HERE = {
     "A": "nobody is charged by account here; queues are",
     "P": "nobody is charged by project here; queues are",
-    "o": "logs are kept; see `tutti logs`",
-    "e": "logs are kept; see `tutti logs`",
-    "j": "logs are kept; see `tutti logs`",
     "k": "logs are kept; see `tutti logs`",
     "m": "no e-mail; a hook can send it",
     "M": "no e-mail; a hook can send it",
@@ -51,7 +49,21 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _members(resources, draft)
     _rest(resources, draft)
     _simple(found.flags, draft)
+    _output(found.flags, draft)
     draft.without_effect(found, NOT_HERE, HEEDED)
+
+
+def _output(flags: dict[str, Flag], draft: Draft) -> None:
+    """Files for what it prints; `-j` sends errors along, or the other way round."""
+    out, err = (flags[name].text if name in flags else "" for name in ("o", "e"))
+    join = flags["j"].text if "j" in flags else ""
+    if join == "eo":
+        out = err or out
+    if out or err:
+        draft.output = OutputFiles("pbs", out, "" if join in {"oe", "eo"} else err)
+        draft.sources["output"] = draft.place("-o" if "o" in flags else "-e")
+    elif join:
+        draft.ignore(f"-j {join}", "logs hold both; see `tutti logs`")
 
 
 def _resources(flag: Flag) -> dict[str, tuple[str, Flag]]:

@@ -9,6 +9,7 @@ from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import clock
 from tutti.jobs.flags import Flag, Given, Spec, spec
+from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
 
@@ -68,7 +69,7 @@ HEEDED = (
     "nodes ntasks ntasks-per-node cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu time "
     "job-name partition array dependency signal chdir constraint hold requeue no-requeue priority nice spread-job "
     "deadline "
-    "wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
+    "output error open-mode wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
 )
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 GRES = re.compile(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?(?:[:=]([0-9]{1,6}))?(?:\(.*\))?")
@@ -86,8 +87,6 @@ NOT_HERE = {
     "licenses": "licences are not counted",
     "mail-type": "no e-mail; a hook can send it",
     "mail-user": "no e-mail; a hook can send it",
-    "output": "logs are kept; see `tutti logs`",
-    "error": "logs are kept; see `tutti logs`",
     "input": "members read from nothing",
     "export": "the environment of the submission is kept whole",
     "clusters": "there is one cluster",
@@ -132,6 +131,7 @@ def fields(found: Given, draft: Draft) -> None:
     _parsed("array", flags.get("array"), lambda text: str(array(text, bare_is_count=False)), draft)
     _parsed("signal", flags.get("signal"), _signal, draft)
     _dependencies(flags.get("dependency"), draft)
+    _output(flags, draft)
     draft.without_effect(found, NOT_HERE, HEEDED)
 
 
@@ -328,6 +328,17 @@ def _parsed(field: str, flag: Flag | None, parse: Callable[[str], object], draft
         return
     if value != "":
         draft.say(field, value, draft.place(flag.spelling))
+
+
+def _output(flags: dict[str, Flag], draft: Draft) -> None:
+    """Files for what it prints; without one, logs are kept all the same."""
+    out, err = (flags[name].text if name in flags else "" for name in ("output", "error"))
+    if out or err:
+        mode = flags["open-mode"].text if "open-mode" in flags else ""
+        draft.output = OutputFiles("slurm", out, err, append=mode.startswith("a"))
+        draft.sources["output"] = draft.place(flags["output" if out else "error"].spelling)
+    elif "open-mode" in flags:
+        draft.ignore(f"--open-mode {flags['open-mode'].text}", "no file is named for its output")
 
 
 def _dependencies(flag: Flag | None, draft: Draft) -> None:
