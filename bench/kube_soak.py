@@ -35,6 +35,8 @@ class Soak:
         self.draw = random.Random(seed)
         self.count: Counter[str] = Counter()
         self.sizes: dict[str, int] = {}
+        self.seen: set[str] = set()
+        """Gangs of which pods were there once; when there are none any more, their groups go too."""
         self.partial: dict[str, float] = {}
         self.memory: list[float] = []
         self.wrong: list[str] = []
@@ -120,6 +122,12 @@ class Soak:
         """Ended pods go, as a controller would see to it."""
         over = [name for name, pod in pods.items() if pod.get("status", {}).get("phase") in ("Succeeded", "Failed")]
         await asyncio.gather(*(self.race.stage.remove(f"/api/v1/namespaces/default/pods/{name}") for name in over))
+        left = {name.rsplit("-", 1)[0] for name in pods}
+        empty = [name for name in self.sizes if name not in left and name in self.seen]
+        self.seen |= left
+        for name in empty:
+            del self.sizes[name]
+            await self.race.stage.remove(f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{name}")
 
 
 async def soak(seconds: float, seed: int) -> dict[str, Any]:

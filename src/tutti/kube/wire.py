@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 CONNECT_IN = 10.0
-PIECE = 1 << 18
+PIECE = 1 << 14
+"""As much as TLS gives at once; larger buffers would be mapped and unmapped for every answer."""
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -77,6 +78,8 @@ class Wire:
         self._waiter: asyncio.Future[Answer] | None = None
         self._more: asyncio.Future[None] | None = None
         self._is_over = False
+        self._is_stuck = False
+        """Whether the socket takes no more at present."""
         self._loop.add_reader(sock.fileno(), self._readable)
 
     @classmethod
@@ -116,12 +119,15 @@ class Wire:
             while self._out:
                 self._out = self._out[self._sock.send(self._out) :]
         except AGAIN:
-            self._loop.add_writer(self._sock.fileno(), self._writable)
+            if not self._is_stuck:
+                self._is_stuck = True
+                self._loop.add_writer(self._sock.fileno(), self._writable)
             return
         except OSError as problem:
             self.fail(problem)
             return
-        if self.is_open:
+        if self._is_stuck and self.is_open:
+            self._is_stuck = False
             self._loop.remove_writer(self._sock.fileno())
 
     # -- hearing
