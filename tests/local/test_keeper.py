@@ -289,6 +289,20 @@ def test_nothing_is_left_of_a_nursery_and_its_spare(tmp_path):
     assert not group or not [pid for pid in before if Path(group, f"tutti-{pid}").exists()]
 
 
+def test_a_spare_that_was_killed_is_replaced(tmp_path):
+    made = Stage(tmp_path)
+    try:
+        until(lambda: len(tree.descendants(made.process.pid)) >= 2, "a spare with its member")
+        spare = next(pid for pid, parent, _ in tree.processes() if parent == made.process.pid)
+        os.kill(spare, signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{spare}").exists(), "its end")
+        assert made.run("without", "true").hear("ended")["code"] == 0
+        until(lambda: len(tree.descendants(made.process.pid)) >= 2, "another spare")
+        assert made.run("with", "true").hear("ended")["code"] == 0
+    finally:
+        made.close()
+
+
 def test_the_spare_and_a_fresh_keeper_do_the_same(tmp_path):
     """Two runs at once: the second finds no spare that is ready."""
     made = Stage(tmp_path)

@@ -120,12 +120,14 @@ class Warm:
     To enter a control group takes the kernel ten milliseconds, and a fork some more; nobody has to wait for either.
     """
 
-    def __init__(self, group: Cgroup | None) -> None:
+    def __init__(self, group: Cgroup | None, not_mine: socket.socket) -> None:
+        """`not_mine` is a line of the keeper that must end with the keeper."""
         self._line, theirs = socket.socketpair()
         parent = os.getpid()
 
         def wait() -> None:
             self._line.close()
+            not_mine.close()
             _alone(group, parent)
             told = _told(theirs)
             if told is not None:

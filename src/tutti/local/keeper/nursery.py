@@ -26,6 +26,8 @@ from tutti.local.keeper.spare import Kit, Spare, kit
 from tutti.local.keeper.spec import MemberSpec, Spec, from_record, to_record
 from tutti.train.agent import lines
 
+MEMORY = "/dev/shm"  # noqa: S108 - a folder of a name of its own is made there
+
 
 class Nursery:
     """Makes keepers, and has one ready."""
@@ -121,7 +123,10 @@ def rehearse(mine: Kit) -> None:
     """
     nobody = Spec("", "", ["true"], "/", dict(os.environ), "", [MemberSpec(0)])
     spec = from_record(json.loads(json.dumps(to_record(nobody))))
-    with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        tempfile.TemporaryDirectory(prefix="tutti-", dir=_memory()) as folder,
+    ):
         keeper = Keeper(folder, spec, listener, Kit(mine.group))
         records.claim(folder, mine.name)
         records.read_record(os.path.join(folder, records.CLAIM))
@@ -131,6 +136,11 @@ def rehearse(mine: Kit) -> None:
         tree.living(mine.group)
         json.dumps(keeper.record([]))
         keeper.selector.close()
+
+
+def _memory() -> str | None:
+    """A place for files that no disk has to take."""
+    return MEMORY if os.access(MEMORY, os.W_OK) else None
 
 
 def keep(folder: str, listener: socket.socket, mine: Kit) -> int:

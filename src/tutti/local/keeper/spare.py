@@ -63,9 +63,9 @@ class Spare:
     def take(self, folder: str, listener: socket.socket) -> bool:
         """Give it a run; False where it is not ready, or gone."""
         try:
-            self.is_ready = self.is_ready or self._line.recv(1, socket.MSG_DONTWAIT) == READY
-            if not self.is_ready:
-                return False
+            if not self.is_ready and self._line.recv(1, socket.MSG_DONTWAIT) != READY:
+                raise ConnectionError("it has ended")
+            self.is_ready = True
             socket.send_fds(self._line, [folder.encode()], [listener.fileno()])
         except BlockingIOError:
             return False
@@ -82,7 +82,7 @@ class Spare:
 
 def _wait(line: socket.socket, keep: Keep, rehearse: Rehearse) -> int:
     mine = kit()
-    mine.warm = Warm(mine.group)
+    mine.warm = Warm(mine.group, line)
     mine.name = own_identity()
     rehearse(mine)
     folder, ends = b"", list[int]()
