@@ -54,7 +54,7 @@ SHOTS = (
     ("page-dark", "/", "dark", 1360, 900),
     ("page-timeline", "/timeline", "light", 1360, 860),
     ("page-job", "/jobs/gpt-wide", "light", 1360, 760),
-    ("page-ledger", "/ledger", "dark", 1360, 900),
+    ("page-ledger", "/ledger", "dark", 1360, 980),
     ("page-phone", "/jobs/llama-70b", "dark", 390, 844),
 )
 
@@ -104,7 +104,7 @@ def play(client: Client) -> None:
         line = f'[ "$RANK" = 0 ] && exec {sys.executable} {client.home.path}/loop.py {rate}; exec sleep 3600'
         client.submit(line, name=name, workers=workers, time=length, cwd=str(client.home.path), **more)
     for name, workers, length, held in WAITING:
-        client.submit(["sleep", "3600"], name=name, workers=workers, time=length, **held)
+        client.submit(["sleep", "3600"], name=name, workers=workers, time=length, cwd=str(client.home.path), **held)
     client.post("/v1/devices/n7/drain", {"why": "a new fan"})
     time.sleep(SETTLE_S)
 
@@ -115,6 +115,8 @@ def take(browser: Browser, link: str, folder: Path, name: str, path: str, theme:
     page = context.new_page()
     page.goto(link.replace("/#", f"{path}#"))
     page.wait_for_selector("#live.live")
+    if path == "/jobs/gpt-wide":
+        page.get_by_role("region", name="Why").wait_for(timeout=60_000)
     page.wait_for_timeout(2500)
     page.screenshot(path=folder / f"{name}.png")
     context.close()

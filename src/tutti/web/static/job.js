@@ -209,7 +209,7 @@ export class JobPage {
     const variables = Object.entries(page.variables || {}).sort().map(([name, value]) => `${name}=${value}`).join("\n");
     put(this.extra,
       sum ? card(`Its device time: ${hours(sum)} h`, ledgerBar(sheet, sum, this.hello.means, true), ledgerTable(sheet, sum, this.hello.means)) : null,
-      card("As it was written", h("pre", { tabindex: "0" }, written), h("p", { class: "hint" }, `in ${page.cwd}, started ${page.runs} ${page.runs === 1 ? "time" : "times"}; output in ${page.log_folder}`),
+      card("As it was written", h("pre", { tabindex: "0" }, written), h("p", { class: "hint" }, `in ${page.cwd}${started(page.runs)}; output in ${page.log_folder}`),
         variables ? h("details", null, h("summary", null, "Environment of rank 0"), h("pre", { tabindex: "0" }, variables)) : null));
   }
 
@@ -241,3 +241,5 @@ function chart(known) {
   return h("div", { class: "scroll" }, s("svg", { class: "speed", viewBox: `0 0 ${Math.max(220, known.length * wide + 8)} 134`, width: Math.max(220, known.length * wide + 8), height: 134, role: "img", "aria-label": label }, ...bars.flat()),
     h("p", { class: "hint" }, "steps per second, by members"));
 }
+
+const started = (runs) => (runs > 1 ? `, started ${runs} times` : runs ? ", started once" : ", not started yet");
