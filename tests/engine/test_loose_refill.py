@@ -46,7 +46,9 @@ def test_a_lost_loose_member_is_started_again_and_nobody_waits_for_it(roles, how
         world.apply(ev.NodeTurned(1, "n1", NodeState.LOST))
     else:
         world.apply(ev.MemberLost(1, "cluster", worker, (1,), (1,)))
-    life = next(iter(world.view().jobs)).life
+    job = world.view().job("cluster")
+    assert job is not None
+    life = job.life
     assert life.state is State.RUNNING
     assert not any(lost.nodes for lost in life.lost)
     (action,) = decide(world.view(), 2, Policy()).actions
