@@ -1,5 +1,6 @@
 """The five verbs around a loop of Accelerate's or of Lightning Fabric's; a member may be told to die."""
 
+import importlib
 import json
 import os
 import signal
@@ -17,17 +18,14 @@ sys.path += OPTIONS["path"]
 
 
 def accelerate(job, model, opt):
-    from accelerate import Accelerator
-
-    framework = Accelerator(cpu=True)
+    framework = importlib.import_module("accelerate").Accelerator(cpu=True)
     return framework, framework.prepare(model, opt)
 
 
 def fabric(job, model, opt):
-    from lightning_fabric import Fabric
-    from lightning_fabric.plugins.environments import TorchElasticEnvironment
-
-    framework = Fabric(accelerator="cpu", devices=job.world, strategy="ddp", plugins=[TorchElasticEnvironment()])
+    environment = importlib.import_module("lightning_fabric.plugins.environments").TorchElasticEnvironment()
+    kind = importlib.import_module("lightning_fabric").Fabric
+    framework = kind(accelerator="cpu", devices=job.world, strategy="ddp", plugins=[environment])
     framework.launch()
     return framework, framework.setup(model, opt)
 
