@@ -71,6 +71,13 @@ def command(play, *words):
     return done.stdout
 
 
+def plugin(play, *words):
+    """The same as kubectl runs it."""
+    code = "import sys; from tutti.cli.kube import plugin; plugin()"
+    asked = [sys.executable, "-c", code, *words, "--kubeconfig", str(play.rig.kubeconfig())]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+
+
 def test_people_can_ask(play, tmp_path):
     async def scene(play):
         await play.stage.make(*(node(f"n{i}") for i in range(2)))
@@ -86,6 +93,7 @@ def test_people_can_ask(play, tmp_path):
         assert "0 free of 8" in command(play, "nodes", "--kube")
         assert "2 pods got nodes" in command(play, "kube", "story", "default/a")
         assert "default/b" in command(play, "what-if", "--kube", "--add-nodes", "2x8")
+        assert plugin(play, "queue", "-o", "name").split() == ["default/a", "default/b"]
         command(play, "kube", "snapshot", str(tmp_path / "view.json"))
         assert b"default/b" in (tmp_path / "view.json").read_bytes()
 
