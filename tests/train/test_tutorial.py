@@ -53,7 +53,11 @@ def test_ten_lines_make_a_loop_elastic(programs):
 
 def test_alone_it_still_runs(programs, tmp_path):
     process = python(tmp_path, "elastic.py")
-    out, err = process.communicate(timeout=120)
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        process.kill()
+        process.wait()
     assert "rank 0 of 1: 256 steps" in out, err
 
 
