@@ -1,7 +1,9 @@
 """Loose members beside a head that stays: one that is lost is started again alone, and the head never notices."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import sys
 
 import pytest
@@ -91,3 +93,21 @@ def test_a_worker_lost_while_no_daemon_runs_comes_back_with_the_daemon(lab):
     lab.start()
     until(lambda: workers(lab).get(0) not in {None, before[0]}, "another worker 0")
     assert {workers(lab)[1], workers(lab)[2]} == {before[1], before[2]}
+
+
+def test_a_run_that_was_up_is_running_after_a_power_cut_that_took_its_latest_state(lab):
+    """That the members are up reaches the disk before the job's own state does; nobody says it a second time."""
+    cluster(lab, WORKER)
+    until(lambda: len(workers(lab)) == 3, "three workers")
+    until(lambda: rows(lab, "SELECT 1 FROM runs WHERE phase = 'up'"), "the run on the disk")
+    lab.kill()
+    (life,) = rows(lab, "SELECT life FROM jobs WHERE name = 'cluster'")[0]
+    rows(lab, "UPDATE jobs SET life = ?, state = 'starting'", life.replace(b'"running"', b'"starting"'))
+    lab.start()
+    lab.becomes("cluster", "running")
+
+
+def rows(lab, question, *values):
+    """What the journal on the disk answers."""
+    with contextlib.closing(sqlite3.connect(lab.home.journal)) as disk, disk:
+        return disk.execute(question, values).fetchall()

@@ -67,7 +67,8 @@ class Recovery:
     def _seated(self, held: Held, run: Run, life: Life) -> Life:
         seats = seats_of(held.gang, run.here(), life.seats)
         state = life.state if life.state in SEATED else State.STARTING
-        if state in {State.DEGRADED, State.REPAIRING, State.DRAINING}:
+        # That it is up may be on the disk before its life is, and nobody says it a second time.
+        if run.up or state in {State.DEGRADED, State.REPAIRING, State.DRAINING}:
             state = State.RUNNING
         return msgspec.structs.replace(
             life,
