@@ -6,10 +6,10 @@ One slurmctld and one slurmd for each of eight nodes run on loopback, as root, w
 each set some gangs of whole nodes run and others wait; `squeue` says when Slurm expects each to start. We play the
 same gangs through the engine: `conservative` beside a reservation for every job, `easy` beside one reservation.
 
-Slurm plans in steps of a minute and looks every few seconds, so starts within two minutes count as equal. What differs,
-and what it looks like (Slurm was not traced): it takes ends that lie close together for one, and so plans some gangs
-later than their room is there (ours earlier); of some gangs it says nothing, and those behind them are planned as
-if they were not there (behind unsaid).
+Slurm plans in steps of a minute and looks every few seconds, so starts within two minutes count as equal. By default it
+also loses precision on purpose: ends of running jobs are looked at in windows that double (slurm.conf(5),
+bf_window_linear), which defers starts. Here the windows grow by a second, so that what is compared is the plan. Of some
+gangs Slurm says nothing, and those behind them are planned as if they were not there (behind unsaid).
 """
 
 import datetime as dt
@@ -61,7 +61,7 @@ GresTypes=gpu
 PriorityType=priority/basic
 ReturnToService=2
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=2,bf_window=2880,bf_resolution=60,bf_max_job_test=500,bf_continue{reserve}
+SchedulerParameters=bf_interval=2,bf_window=2880,bf_resolution=60,bf_max_job_test=500,bf_continue,bf_window_linear=1{reserve}
 NodeName=n[0-{last}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{end}] CPUs=8 RealMemory=100 Gres=gpu:{gpus}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """

@@ -108,7 +108,7 @@ def test_elastic_grows_gives_back_and_is_done_earlier():
     assert end(balanced, "train") * 2 < end(rigid, "train")
     assert start(balanced, "visitor") == start(rigid, "visitor")
     assert max(held(balanced, "train")) == 8
-    assert held(balanced, "train") == [2, 8, 2, 4]
+    assert held(balanced, "train") == [2, 8, 4]
 
 
 def test_node_loss_costs_the_careful_minutes_and_the_reckless_everything():

@@ -195,11 +195,13 @@ def look_at(simulation: Simulation, ledger: Ledger, samples: Samples, moment: in
 
 
 def _goodput(record: Record, report: Report, ends: Samples, window: Window, devices: int) -> float:
-    """Useful time over all there was while jobs came; over everything where most starts come after the last of them."""
-    if len(ends) < 2 or steady(window, max(record.started, default=0), report.at) is not window:
+    """Useful time over all there was while jobs came; to the end where most starts come after the last of them."""
+    chosen = steady(window, max(record.started, default=0), report.at)
+    whole = chosen is not window
+    if len(ends) < (1 if whole else 2) or chosen.until <= chosen.since:
         return report.goodput_ppm / 1e6
-    before, after = (total.get(Spent.USEFUL, 0) for _, total in ends)
-    return (after - before) / (devices * (window.until - window.since))
+    before, after = (total.get(Spent.USEFUL, 0) for total in (ends[0][1], report.total if whole else ends[1][1]))
+    return (after - before) / (devices * (chosen.until - chosen.since))
 
 
 def sample(simulation: Simulation, ledger: Ledger, samples: Samples, first: int, step: int) -> None:

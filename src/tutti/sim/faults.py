@@ -74,7 +74,10 @@ def named(entry: FaultEntry, cluster: Listing) -> list[Fault]:
     """The faults of one entry; a flapping node has several."""
     nodes = tuple(node.name for node in cluster.nodes if _is_meant(node, entry))
     if not nodes:
-        raise Misused(f"no node is {entry.node or entry.domain!r}", hint="name a node, or a domain of the cluster")
+        known = (
+            f"nodes are called {cluster.nodes[0].name} to {cluster.nodes[-1].name}; a domain of the cluster will do too"
+        )
+        raise Misused(f"no node is {entry.node or entry.domain!r}", hint=known)
     lasts = duration(entry.lasts) if entry.lasts != "" else NEVER
     at = duration(entry.at)
     return [Fault(at + 2 * lasts * again if again else at, nodes, lasts) for again in range(max(entry.flaps, 1))]
