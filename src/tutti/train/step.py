@@ -13,12 +13,15 @@ from torch.distributed.tensor import DTensor
 from tutti.train import recover, reduce
 from tutti.train.agent.beats import COMMIT, COMPUTE, REDUCE
 from tutti.train.agent.exits import Exit
-from tutti.train.agree import Verdict, Vote, judge
+from tutti.train.agree import Verdict, Vote, check_samples, judge
 from tutti.train.deal import Deal, Piece
 from tutti.train.errors import GroupLost, NotProtected, StateChanged
 
 if TYPE_CHECKING:
     from tutti.train.job import Job
+
+
+ALONE = Verdict(True, 0, False, False, -1)
 
 
 class Step:
@@ -119,12 +122,16 @@ class Step:
         self._drop(optimizers)
         job.course.advance(self.deal.start, self.deal.stop)
         job.is_torn = False
-        job.calm.keep(job.protected.modules())
+        if job.member:
+            job.calm.keep(job.protected.modules())
 
     def _vote(self, is_ok: bool) -> Verdict:
         job = self.job
         if job.member is None:
-            return judge([self._ballot(1, 0, 0, 0)], self.deal.total, self.expected)
+            check_samples(
+                [Vote(1, 0, 0, 0, self.seen, self.checksum, job.course.step, -1)], self.deal.total, self.expected
+            )
+            return ALONE
         job.member.phase(COMMIT, job.course.step)
         job.member.hear()
         keeper = job.keeper
