@@ -10,6 +10,7 @@ from tutti.errors import Misused
 from tutti.sim.cluster import plain
 from tutti.sim.intake import Cut, Estimates, Tasks
 from tutti.sim.predict import LastTwo
+from tutti.sim.profiles import Batch
 from tutti.sim.protocols import pollux, pyss, rlscheduler
 from tutti.sim.protocols.log import Size
 from tutti.sim.protocols.run import Rules, results
@@ -144,7 +145,7 @@ class Straight:
         self.power = power
 
     def split(self, batch, replicas, careful):
-        return pollux.Batch(1, 0)
+        return Batch(1, 0)
 
     def step(self, placement, local):
         return 1 / sum(placement) ** self.power, 0.0
