@@ -201,7 +201,7 @@ class _Shell:
                     text, unknown = "", []
                 text += piece.text
                 unknown += piece.unknown
-            self._count(1)
+            self._count(1 + 8 * len(pieces))
             if len(text) > MOST_VALUE:
                 raise Misread("a word of the script is longer than anybody writes", "")
         if text or quoted:
