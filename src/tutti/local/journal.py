@@ -53,6 +53,9 @@ class Journal:
         prepare(path)
         self.reader = _connected(path, "reader")
         self._inbox: queue.Queue[Unit | None] = queue.Queue()
+        self._unstored: list[Unit] = []
+        """What nobody waits for and the disk did not take: it goes before everything else, so that a commit that
+        succeeds has everything before it."""
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
 
@@ -98,15 +101,18 @@ class Journal:
         try:
             while (units := self._gathered()) is not None:
                 self._store(base, units)
+            if self._unstored:
+                self._store(base, self._unstored)
         finally:
             base.close()
 
     def _gathered(self) -> list[Unit] | None:
         """Everything that waits to be written; None when there will be nothing more."""
-        first = self._inbox.get()
+        first = self._first()
         if first is None:
             return None
-        units = [first]
+        units = [*self._unstored, first]
+        self._unstored = []
         until = time.monotonic() + first.patience
         with contextlib.suppress(queue.Empty):
             while len(units) < MOST_AT_ONCE:
@@ -119,13 +125,24 @@ class Journal:
                 until = min(until, time.monotonic() + unit.patience)
         return units
 
+    def _first(self) -> Unit | None:
+        """What comes next; nothing new where what the disk did not take is to be tried again."""
+        try:
+            return self._inbox.get(timeout=RETRY_S if self._unstored else None)
+        except queue.Empty:
+            return Unit((), patience=0.0)
+
     def _store(self, base: sqlite3.Connection, units: list[Unit]) -> None:
         try:
             point("journal: before")
             bad = self._transact(base, units)
-            self.trouble = ""
+            self.trouble = self.trouble if self._unstored else ""
         except (sqlite3.Error, OSError) as problem:
             self._failed(base, units, problem)
+            asked = [unit for unit in units if unit.done is not None and unit.writes]
+            if asked and len(asked) < len(units):
+                # What somebody waits for must not suffer from something else that is too large.
+                self._store(base, asked)
             return
         point("journal: stored")
         for unit in units:
@@ -159,16 +176,13 @@ class Journal:
             str(self.path),
             "see that there is disk space and that it can be written, then retry",
         )
+        asked = [unit for unit in units if unit.done is not None and unit.writes]
+        alone = len(asked) == len(units)
         for unit in units:
-            if unit.done is not None:
+            if unit.done is not None and (alone or not unit.writes):
                 unit.done(why)
-        lazy = [unit for unit in units if unit.done is None]
-        if lazy:
-            threading.Timer(RETRY_S, self._retry, [lazy]).start()
-
-    def _retry(self, units: list[Unit]) -> None:
-        for unit in units:
-            self._inbox.put(unit)
+        if not alone:
+            self._unstored = [unit for unit in units if unit.done is None and unit.writes]
 
 
 def _settle(future: "asyncio.Future[None]", problem: Exception | None) -> None:

@@ -33,7 +33,7 @@ from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held, Origin
 from .intake import Intake
-from .journal import TOGETHER_S, Journal
+from .journal import TOGETHER_S, Journal, Unstored
 from .pieces import log_piece, log_sizes
 from .settings import Settings, read_settings
 from .sheets import DAY, Sheets
@@ -262,7 +262,8 @@ class LocalService:
         return held.id if held else int(self._row_of(name)["id"])
 
     async def story(self, name: str) -> t.Story:
-        await self.journal.commit(())
+        with contextlib.suppress(Unstored):
+            await self.journal.commit(())
         found = self.journal.rows("SELECT * FROM events WHERE job = ? ORDER BY id", self._id_of(name))
         held = self.backend.held.get(name)
         state = self.row(held).state if held else str(self._row_of(name)["state"])
@@ -293,7 +294,13 @@ class LocalService:
         if held is not None:
             return t.Waited(job=self.row(held), ended=False, log_folder=str(self.backend.starting.log_folder(held.id)))
         # Its end is on the way to the disk; whoever is told of it may rely on it.
-        await self.journal.commit((), TOGETHER_S)
+        try:
+            await self.journal.commit((), TOGETHER_S)
+        except Unstored:
+            # The disk does not take it now; whoever waits asks again.
+            await asyncio.sleep(1.0)
+            found = self._past(name)
+            return t.Waited(job=found.job, ended=False, log_folder=found.log_folder)
         page = self._past(name)
         first = self._first_failed(page)
         return t.Waited(job=page.job, ended=True, first=first, log_folder=page.log_folder)
