@@ -290,13 +290,14 @@ def run(name: str, race: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
 def figures(wanted: list[str]) -> Figures:
     """Run the races and take the median of those that are repeated."""
     found: dict[str, list[float]] = {}
-    for name, race in RACES.items():
-        if wanted and not any(name.startswith(word) for word in wanted):
-            continue
-        for _ in range(REPEATED.get(name, 1)):
-            for figure, value in run(name, race).items():
-                found.setdefault(figure, []).append(value)
-        print(f"{name}: {', '.join(f'{k} {v[-1]:.2f}' for k, v in found.items())}", file=sys.stderr, flush=True)
+    asked = [name for name in RACES if not wanted or any(name.startswith(word) for word in wanted)]
+    # Round by round, so that what is compared was measured in the same weather.
+    rounds = [name for at in range(max(REPEATED.values())) for name in asked if at < REPEATED.get(name, 1)]
+    for name in rounds:
+        new = run(name, RACES[name])
+        for figure, value in new.items():
+            found.setdefault(figure, []).append(value)
+        print(f"{name}: {', '.join(f'{k} {v:.2f}' for k, v in new.items())}", file=sys.stderr, flush=True)
     return derived({name: statistics.median(values) for name, values in found.items()})
 
 
