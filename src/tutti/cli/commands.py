@@ -40,7 +40,7 @@ COMMANDS = {
     "what-if": Entry("tutti.cli.what_if:what_if", "Say what would start when if the cluster were different."),
     "snapshot": Entry("tutti.cli.snapshot:snapshot", "Write the world to a file."),
     "replay": Entry("tutti.cli.replay:replay", "Make the decision about a recorded view again."),
-    "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene, a trace or a job through the engine in virtual time."),
+    "simulate": Entry("tutti.cli.simulate:simulate", "Play a scene, a trace or a job in virtual time."),
     "explain-job": Entry("tutti.cli.explain_job:explain_job", "Say what Tutti understands of a job you have."),
     "convert": Entry("tutti.cli.convert:convert", "Write a job you have in another dialect."),
     "sbatch": Entry("tutti.cli.sbatch:sbatch", "Submit a batch script as Slurm's sbatch does."),

@@ -42,7 +42,7 @@ JOB_FILES = (".toml", ".yaml", ".yml", ".json", ".sbatch", ".slurm", ".pbs", ".l
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the report into this folder.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the results.")
 def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, ...], **rest: object) -> None:
-    """Play a scene, a trace or a job through the engine in virtual time.
+    """Play a scene, a trace or a job in virtual time.
 
     A job is what you have: a manifest, a batch script, a job file.
     """
