@@ -55,7 +55,7 @@ def test_a_rank_keeps_its_number_and_its_neighbours_when_it_is_started_again(at,
 
     before = until(lambda: (found := seats()) and len(found) == 16 and found, "sixteen ranks")
     assert [len({before[rank][0] for rank in group}) for group in (range(8), range(8, 16))] == [1, 1]
-    until(lambda: at.box.log(name, 5), "what rank 5 says")
+    until(lambda: "\n" in at.box.log(name, 5), "what rank 5 says")
     os.kill(before[5][1], signal.SIGKILL)
     after = until(
         lambda: (found := seats()) and found.get(5, ("", before[5][1]))[1] != before[5][1] and found, "rank 5"
