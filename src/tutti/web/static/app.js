@@ -27,6 +27,8 @@ function shown(state) {
 }
 
 function route() {
+  // Who goes somewhere before the greeting is there is shown the place when it comes.
+  if (!hello) return;
   const parts = location.pathname.split("/").filter(Boolean);
   const page = parts[0] || "";
   view?.close();
@@ -109,18 +111,18 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select");
   if (event.key === "Escape") return escape(typing);
   if (typing) return;
-  const order = { j: () => view.list?.move(1), k: () => view.list?.move(-1), "/": search, "?": help, t: turn }[event.key];
+  const order = { j: () => view?.list?.move(1), k: () => view?.list?.move(-1), "/": search, "?": help, t: turn }[event.key];
   if (order) order();
-  else if (event.key === "Enter" && view.list?.chosen && !event.target.closest("a, button, canvas")) go(`/jobs/${encodeURIComponent(view.list.chosen.name)}`);
+  else if (event.key === "Enter" && view?.list?.chosen && !event.target.closest("a, button, canvas")) go(`/jobs/${encodeURIComponent(view.list.chosen.name)}`);
   else if (GOTO[event.key] && !event.target.closest("canvas")) go(GOTO[event.key]);
   else return;
   event.preventDefault();
 });
 
 function search() {
-  if (!view.search) go("/");
-  view.search?.focus();
-  view.search?.select();
+  if (!view?.search) go("/");
+  view?.search?.focus();
+  view?.search?.select();
 }
 
 function escape(typing) {
