@@ -168,6 +168,10 @@ class Script:
         """other NAME GPUS NODE: a pod that somebody else has placed"""
         await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), scheduler="other", nodeName=plain[2]))
 
+    async def do_pause(self, plain: list[str], _said: dict[str, str]) -> None:
+        """pause SECONDS: time for what nobody waits for to be heard of"""
+        await asyncio.sleep(float(plain[0]))
+
     async def do_thing(self, plain: list[str], said: dict[str, str]) -> None:
         """thing JSON: any object"""
         await self.stage.make_one(msgspec.json.decode(" ".join(plain).encode()))
