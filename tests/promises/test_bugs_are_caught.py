@@ -225,4 +225,4 @@ def nothing_wakes(patch):
 def test_a_bug_is_caught(monkeypatch, bug, caught, worlds):
     bug(monkeypatch)
 
-    find(worlds, caught, settings=LOOK)
+    assert caught(find(worlds, caught, settings=LOOK)), "what was found is the same when it is looked at again"
