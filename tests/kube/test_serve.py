@@ -52,7 +52,7 @@ def test_the_page_of_one_box_shows_a_cluster(play):
                 return msgspec.json.decode(answer.body)
 
             jobs = {row["name"]: row for row in (await read("/v1/jobs"))["jobs"]}
-            assert jobs["default/a"]["placed"] in ("n0x1", "n1x1")
+            assert jobs["default/a"]["placed"] in ("1 on n0", "1 on n1")
             assert jobs["default/b"]["reason"] == "NoCapacity"
             why = await read("/v1/jobs/default%2Fb/why")
             assert why["lines"][0].startswith("default/b is waiting: NoCapacity")

@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tutti.api import types as t
-from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Node, NodeState, Resizing, State, Token
+from tutti.api.rows import devices_held, placed, sizes
+from tutti.engine.model import NEVER, QUEUED, SECOND, Job, Node, NodeState, Resizing, State, Token
 from tutti.engine.plan import Reason
 from tutti.engine.world import World
 from tutti.views.moments import clock_text
 
 from .gangs import GangSeen, Seen
 from .mirror import Mirror
-
-MOST_NODES = 4
 
 
 def device_of(world: World) -> str:
@@ -30,7 +29,7 @@ def active_row(world: World, job: Job, reason: Reason | None, now: int, device: 
     promise = life.promise
     slot = world.slots[gang.name]
     eta = (promise.start if promise is not None else NEVER) if waits else int(world.ends[slot][0])
-    low, high = _sizes(gang)
+    low, high = sizes(gang)
     return t.JobRow(
         name=gang.name,
         id=slot + 1,
@@ -78,24 +77,10 @@ def ended_row(key: str, gang: GangSeen, number: int) -> t.JobRow:
     )
 
 
-def _sizes(gang: Gang) -> tuple[int, int]:
-    return sum(role.min for role in gang.roles), sum(max(role.max, role.want, role.min) for role in gang.roles)
-
-
 def _devices(job: Job, device: str, waits: bool) -> int:
     if waits:
         return sum(role.shapes[0].ask.get(device, 0) * max(role.want, role.min) for role in job.gang.roles)
-    pairs = zip(job.gang.roles, job.life.seats, strict=False)
-    return sum(role.shapes[held.shape].ask.get(device, 0) * held.members for role, held in pairs)
-
-
-def placed(world: World, job: Job) -> str:
-    """Where it sits: nodes, with the members on each."""
-    members: Counter[int] = Counter()
-    for held in job.life.seats:
-        members.update(dict(zip(held.nodes, held.counts, strict=True)))
-    names = [f"{node.name}x{n}" for at, n in members.items() if (node := world.nodes[at]) is not None]
-    return ", ".join(names[:MOST_NODES]) + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
+    return devices_held(job, device)
 
 
 def ranks(gang: GangSeen) -> list[t.Rank]:
@@ -159,31 +144,7 @@ def _is_closed(mirror: Mirror, name: str) -> bool:
     return ground is not None and any(t.key == "node.kubernetes.io/unschedulable" for t in ground.taints)
 
 
-def queue_rows(world: World, device: str) -> list[t.QueueRow]:
-    """Queues with who waits and runs in each."""
-    waiting: Counter[str] = Counter()
-    running: Counter[str] = Counter()
-    devices: Counter[str] = Counter()
-    for job in filter(None, world.jobs):
-        if job.life.state in QUEUED:
-            waiting[job.gang.queue] += 1
-        else:
-            running[job.gang.queue] += 1
-            devices[job.gang.queue] += _devices(job, device, waits=False)
+def used(world: World, device: str) -> dict[str, float]:
+    """Device-seconds of late, by queue."""
     at = world.resources.get(device, -1)
-    used = {name: float(use.past[at]) for name, use in world.use.items() if 0 <= at < len(use.past)}
-    return [
-        t.QueueRow(
-            name=queue.name,
-            parent=queue.parent,
-            weight=queue.weight,
-            closed=queue.closed,
-            guarantee=queue.guarantee,
-            limit=queue.limit,
-            waiting=waiting[queue.name],
-            running=running[queue.name],
-            devices=devices[queue.name],
-            used_device_s=used.get(queue.name, 0.0),
-        )
-        for queue in world.queues.values()
-    ]
+    return {name: float(use.past[at]) for name, use in world.use.items() if 0 <= at < len(use.past)}

@@ -20,6 +20,8 @@ import msgspec
 import tutti
 from tutti.api import types as t
 from tutti.api.http import Request
+from tutti.api.news import Feed
+from tutti.api.rows import queue_rows
 from tutti.drive.estimates import Errors
 from tutti.drive.forecasts import Budget, Forecaster
 from tutti.drive.foretold import forecast_json, forecast_text
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 
 QUICK = Budget(draws=10, steps=120)
 KEEP_BARS = 2000
-KEEP_NEWS = 1000
 FEW = 200
 """Gangs that wait up to which a forecast is made."""
 
@@ -56,27 +57,7 @@ class Course:
     def __init__(self) -> None:
         self.bars: deque[t.Bar] = deque(maxlen=KEEP_BARS)
         self.ended: dict[str, int] = {}
-        self._recent: deque[t.News] = deque(maxlen=KEEP_NEWS)
-        self._number = 0
-        self._changed = asyncio.Event()
-
-    def news(self, kind: str, job: str = "") -> None:
-        """Something changed that a page may show."""
-        self._number += 1
-        self._recent.append(t.News(id=self._number, kind=kind, job=job))
-        self._changed.set()
-
-    async def listen(self, after: int) -> AsyncIterator[t.News]:
-        """Changes after a number, as they happen; below 0, only those from now on."""
-        seen = self._number if after < 0 else after
-        while True:
-            fresh = [news for news in self._recent if news.id > seen]
-            for news in fresh:
-                seen = news.id
-                yield news
-            if not fresh:
-                self._changed.clear()
-                await self._changed.wait()
+        self.feed = Feed()
 
 
 class Service:
@@ -93,9 +74,9 @@ class Service:
         """One event was entered in the engine's world."""
         name = getattr(event, "gang", None)
         if touched.note or name is None:
-            self.course.news("nodes" if touched.nodes else "queues")
+            self.course.feed.news("nodes" if touched.nodes else "queues")
             return
-        self.course.news("job", name if isinstance(name, str) else name.name)
+        self.course.feed.news("job", name if isinstance(name, str) else name.name)
 
     def leaves(self, job: Job, now: int, state: State) -> None:
         """A gang that held nodes does so no longer."""
@@ -215,7 +196,8 @@ class Service:
         return t.Nodes(nodes=found, levels=levels, largest=free, source="kubernetes", notes=crossing)
 
     async def queues(self) -> t.Queues:
-        return t.Queues(queues=rows.queue_rows(self.scheduler.driver.world, self.device))
+        world = self.scheduler.driver.world
+        return t.Queues(queues=queue_rows(world, self.device, rows.used(world, self.device)))
 
     async def plan(self, asked: t.Submission | None, by: Request) -> t.PlanAnswer:
         if asked is not None:
@@ -288,7 +270,7 @@ class Service:
         return self.scheduler.metrics.text()
 
     def news(self, after: int) -> AsyncIterator[t.News]:
-        return self.course.listen(after)
+        return self.course.feed.listen(after)
 
     # -- what is done elsewhere
 

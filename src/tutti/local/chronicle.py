@@ -1,10 +1,9 @@
 """Listens to every event of the driver: writes the story of each job, keeps its life in the journal, tells the page."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
-from tutti.api.types import News
+from tutti.api.news import Feed
 from tutti.engine import events as ev
 from tutti.engine.model import NEVER, SECOND, Job, Seats
 from tutti.engine.world import Touched, World
@@ -16,7 +15,6 @@ from .held import Held
 from .journal import Journal
 
 FLUSH_S = 0.05
-KEEP_NEWS = 1000
 
 
 class Chronicle:
@@ -27,9 +25,7 @@ class Chronicle:
         self._held = held
         self._dirty: dict[str, None] = {}
         self._flushing = False
-        self._number = 0
-        self._recent: deque[News] = deque(maxlen=KEEP_NEWS)
-        self._changed: asyncio.Event = asyncio.Event()
+        self.feed = Feed()
         self._waited_for: dict[str, dict[str, int]] = {}
         self._sizes: dict[str, int] = {}
         self._promised: dict[str, int] = {}
@@ -43,7 +39,7 @@ class Chronicle:
         """One event was entered in the world."""
         name = getattr(event, "gang", None)
         if touched.note or name is None:
-            self.news("nodes" if touched.nodes else "queues")
+            self.feed.news("nodes" if touched.nodes else "queues")
             return
         name = name if isinstance(name, str) else name.name
         held = self._held.get(name)
@@ -51,7 +47,7 @@ class Chronicle:
             return
         self._tell(held, event)
         self._dirty[name] = None
-        self.news("job", name)
+        self.feed.news("job", name)
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
@@ -121,7 +117,7 @@ class Chronicle:
         self.entry(held, found.state.value, f"{found.state.value}{code}{why}", at)
         for known in (self._waited_for, self._sizes, self._promised, self._dirty):
             known.pop(held.name, None)
-        self.news("job", held.name, found.state.value)
+        self.feed.news("job", held.name, found.state.value)
         self.happened(held, found.state.value)
         self.happened(held, "ended")
 
@@ -137,30 +133,6 @@ class Chronicle:
         self._dirty.clear()
 
     # -- telling
-
-    def news(self, kind: str, job: str = "", state: str = "") -> None:
-        """Something changed that a page may show."""
-        if self._recent and self._recent[-1].kind == kind and self._recent[-1].job == job and not state:
-            last = self._recent[-1]
-            if last.id == self._number and not self._changed.is_set():
-                self._recent.pop()
-        self._number += 1
-        self._recent.append(News(id=self._number, kind=kind, job=job, state=state))
-        self._changed.set()
-
-    async def listen(self, after: int) -> AsyncIterator[News]:
-        """Changes after a number, as they happen; below 0, only those from now on."""
-        seen = self._number if after < 0 else after
-        while True:
-            fresh = [news for news in self._recent if news.id > seen]
-            for news in fresh:
-                seen = news.id
-                yield news
-            if not fresh:
-                self._changed.clear()
-                await self._changed.wait()
-                # Let what happens together be told together.
-                await asyncio.sleep(0.02)
 
 
 def job_of(world: World, name: str) -> Job | None:

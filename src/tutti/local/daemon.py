@@ -143,7 +143,7 @@ class Daemon:
             self.chronicle.entry(held, kind, text, now_us())
         if kind in {"", "lost"}:
             self.hooks.happened(held, kind or text)
-        self.chronicle.news("job", held.name)
+        self.chronicle.feed.news("job", held.name)
 
     def _check_box(self, box: Box) -> None:
         """Gangs that run on devices which are gone must not be forgotten: another number of devices is refused."""

@@ -2,12 +2,12 @@
 
 import shlex
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
 from tutti.api import types as t
+from tutti.api.rows import devices_held, placed, sizes
 from tutti.drive.forecasts import Forecast
 from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Resizing, State, Token
 from tutti.engine.plan import Reason
@@ -20,8 +20,6 @@ from tutti.views.moments import clock_text, iso
 from .booking import Booking
 from .held import Held
 from .shelf import wanted_devices, wanted_members
-
-MOST_NODES = 4
 
 
 def active_row(
@@ -44,7 +42,7 @@ def active_row(
         members=wanted_members(gang) if waits else seated,
         min=low,
         max=high,
-        devices=wanted_devices(gang) if waits else devices_held(job),
+        devices=wanted_devices(gang) if waits else devices_held(job, DEVICE),
         priority=gang.priority,
         placed="" if waits else placed(world, job),
         reason=_token(life.state, reason),
@@ -90,11 +88,6 @@ def _limit(job: Written) -> float:
     return duration(job.time) / SECOND if job.time else 0.0
 
 
-def sizes(gang: Gang) -> tuple[int, int]:
-    """Least and most members."""
-    return sum(role.min for role in gang.roles), sum(max(role.max, role.want, role.min) for role in gang.roles)
-
-
 def task_counts(held: Held) -> tuple[int, int]:
     """How many tasks of an array are over, and how many there are."""
     tasks = held.course.tasks
@@ -103,26 +96,6 @@ def task_counts(held: Held) -> tuple[int, int]:
     running = len(held.run.here()) if held.run else 0
     over = len(tasks.done) + len(tasks.failed)
     return over, over + running + len(tasks.waiting)
-
-
-def devices_held(job: Job) -> int:
-    """Devices of its seats."""
-    pairs = zip(job.gang.roles, job.life.seats, strict=False)
-    return sum(role.shapes[held.shape].ask.get(DEVICE, 0) * held.members for role, held in pairs)
-
-
-def placed(world: World, job: Job) -> str:
-    """Where it sits: nodes, with the members on each."""
-    members: Counter[int] = Counter()
-    for held in job.life.seats:
-        members.update(dict(zip(held.nodes, held.counts, strict=True)))
-    names = [f"{count} on {_node(world, node)}" for node, count in members.items()]
-    return ", ".join(names[:MOST_NODES]) + (f" and {len(names) - MOST_NODES} more" if len(names) > MOST_NODES else "")
-
-
-def _node(world: World, node: int) -> str:
-    there = world.nodes[node] if 0 <= node < len(world.nodes) else None
-    return there.name if there else "?"
 
 
 def command_text(job: Written) -> str:
@@ -197,27 +170,6 @@ def _cell(world: World, booking: Booking, device: str) -> dict[str, str]:
     if device in booking.out:
         return {"state": "drained", "note": booking.out[device]}
     return {"state": "free"}
-
-
-def queue_rows(world: World, used: Mapping[str, float]) -> list[t.QueueRow]:
-    """Queues with who waits and runs in each."""
-    waiting: Counter[str] = Counter()
-    running: Counter[str] = Counter()
-    devices: Counter[str] = Counter()
-    for job in filter(None, world.jobs):
-        if job.life.state in QUEUED:
-            waiting[job.gang.queue] += 1
-        else:
-            running[job.gang.queue] += 1
-            devices[job.gang.queue] += devices_held(job)
-    return [
-        t.QueueRow(
-            name=queue.name, parent=queue.parent, weight=queue.weight, closed=queue.closed,
-            guarantee=queue.guarantee, limit=queue.limit, waiting=waiting[queue.name], running=running[queue.name],
-            devices=devices[queue.name], used_device_s=used.get(queue.name, 0.0),
-        )
-        for queue in world.queues.values()
-    ]  # fmt: skip
 
 
 def moment_row(row: sqlite3.Row) -> t.Moment:

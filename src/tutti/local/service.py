@@ -13,6 +13,7 @@ import tutti
 from tutti.api import types as t
 from tutti.api.home import Home
 from tutti.api.http import Request
+from tutti.api.rows import queue_rows
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
 from tutti.engine.model import Job
@@ -20,6 +21,7 @@ from tutti.engine.order import Standing
 from tutti.engine.plan import Start
 from tutti.engine.record import record
 from tutti.errors import NotFound, Refused
+from tutti.jobs.job import DEVICE
 from tutti.jobs.job import Job as Written
 from tutti.views.metrics import exposition
 from tutti.views.moments import iso
@@ -398,14 +400,14 @@ class LocalService:
         await self.journal.commit([*stored, shelf.audited(now_us(), by.user, verb, device, asked.why)])
         for node in changed:
             self.backend.tell(ev.NodeSeen(now_us(), node))
-        self.chronicle.news("nodes")
+        self.chronicle.feed.news("nodes")
         if verb == "drain" and asked.by_s is not None:
             self.watching.leave_by(holders, devices, asked.by_s)
         said = f"{verb}ed {', '.join(devices[:8])}"
         return t.Done(said=said + (f"; still held by {', '.join(holders)}" if holders and verb == "drain" else ""))
 
     async def queues(self) -> t.Queues:
-        return t.Queues(queues=rows.queue_rows(self.driver.world, self.tallies.used()))
+        return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used()))
 
     async def report(self) -> t.Report:
         return self.tallies.report(now_us())
@@ -435,7 +437,7 @@ class LocalService:
         return exposition(self.tallies.figures(self.backend, self.watching, now_us()))
 
     def news(self, after: int) -> AsyncIterator[t.News]:
-        return self.chronicle.listen(after)
+        return self.chronicle.feed.listen(after)
 
 
 def _is_meant(held: Held, who: t.Which) -> bool:
