@@ -19,7 +19,7 @@ help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
 
 venv: ## make or refresh .venv with everything the tests need
-	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base train frameworks
+	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base train adapters frameworks
 
 venv-base: ## the same without what jobs bring (torch, JAX, Dask)
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/environment.py base

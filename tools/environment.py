@@ -4,7 +4,7 @@ A layer is a virtual environment built once per machine, outside any clone, and 
 The clone's own `.venv` is thin: it points at the layers and at `src`. So the first clone pays for the downloads and
 every later one takes seconds. Runs on the bare interpreter: standard library only.
 
-    python tools/environment.py base train frameworks
+    python tools/environment.py base train adapters frameworks
 """
 
 import contextlib
@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ORDER = ("base", "train", "frameworks")
+ORDER = ("base", "train", "adapters", "frameworks")
 COSTS = {
     "base": "about 200 MB, under a minute",
     "train": "torch, about 5 GB, several minutes",
+    "adapters": "transformers, Lightning and datasets, about 550 MB, under two minutes",
     "frameworks": "JAX and Dask, about 600 MB, under a minute",
 }
 #: Not on the clone's path: an environment of its own over the base layer, for jobs that bring other packages than ours.

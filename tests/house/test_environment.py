@@ -37,13 +37,18 @@ def folders(project, constraints="numpy==1", cache=Path("cache")):
     return {name: folder.name for name, folder in environment.layer_folders(project, constraints, cache).items()}
 
 
-PINS = "numpy==1\n# train: torch\ntorch==2\n# frameworks: jax\njax==3\n"
+PINS = "numpy==1\n# train: torch\ntorch==2\n# adapters: trainers\ntransformers==5\n# frameworks: jax\njax==3\n"
 
 
 def test_a_changed_pin_makes_a_new_layer_of_its_own_and_a_comment_does_not(project):
     before = folders(project, PINS)
     assert folders(project, PINS.replace("numpy==1", "numpy==1  # fine\n")) == before
-    for changed, layer in (("numpy==1", "base"), ("torch==2", "train"), ("jax==3", "frameworks")):
+    for changed, layer in (
+        ("numpy==1", "base"),
+        ("torch==2", "train"),
+        ("transformers==5", "adapters"),
+        ("jax==3", "frameworks"),
+    ):
         after = folders(project, PINS.replace(changed, f"{changed}.9"))
         assert {name for name in after if after[name] != before[name]} == {layer}
 
