@@ -124,8 +124,8 @@ def test_frameworks_stand_beside_the_clones_environment_on_the_base_alone(tmp_pa
         (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / ".venv").mkdir()
     environment.prepare(tmp_path, tmp_path / "cache", list(environment.ORDER))
-    base, train = linked[0]
-    assert built == {"base": [], "train": [base], "frameworks": [base]}
+    base, train, adapters = linked[0]
+    assert built == {"base": [], "train": [base], "adapters": [base, train], "frameworks": [base]}
     stamp = environment.read_stamp(tmp_path)["layers"]
-    assert (stamp["base"], stamp["train"]) == (str(base), str(train))
+    assert [stamp[name] for name in ("base", "train", "adapters")] == [str(base), str(train), str(adapters)]
     assert Path(stamp["frameworks"]).name.startswith("deps-frameworks-")
