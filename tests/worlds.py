@@ -264,7 +264,7 @@ def gangs(draw: st.DrawFn, name: str, levels: tuple[str, ...], queue_names: tupl
 
 
 GANG = ("within", "switch", "parkable", "live", "restart", "speed", "deadline", "downtime", "min_run", "after",
-        "unsupported")  # fmt: skip
+        "begin", "unsupported")  # fmt: skip
 
 
 @st.composite
@@ -280,6 +280,7 @@ def elaborate(draw: st.DrawFn, gang: Gang, levels: tuple[str, ...], reach: Reach
         resizing=Resizing.LIVE if "live" in odd else Resizing.RESTART if "restart" in odd else Resizing.NONE,
         speed=Speed(((1, 1000), (2, 1900), (4, 3500))) if "speed" in odd else Speed(),
         on_loss=draw(st.sampled_from(OnLoss)),
+        begin=draw(seconds) if "begin" in odd else 0,
         deadline=draw(seconds) if "deadline" in odd else NEVER,
         downtime_cost=draw(st.integers(0, 3)) if "downtime" in odd else 0,
         min_run=draw(seconds) if "min_run" in odd else 0,

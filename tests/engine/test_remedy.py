@@ -4,6 +4,7 @@ import pytest
 
 from tests.clusters import drawn, gang, seat, submit
 from tutti.engine import events as ev
+from tutti.engine.check import check
 from tutti.engine.decide import decide
 from tutti.engine.explain import explain
 from tutti.engine.model import (
@@ -302,3 +303,18 @@ def test_the_view_is_left_alone():
         plan = decide(after(view, remedy.steps), remedy.at, EASY)
         assert any(isinstance(action, Start | Resume) and action.gang == "wide" for action in plan.actions)
     assert decide(view, NOW, EASY) == before
+
+
+def test_a_gang_that_is_to_start_later_waits_for_its_time_and_for_nothing_else():
+    world = submit(drawn("8 8"), gang("later", 2, gpu=8, run_s=10, begin=NOW + 60 * SECOND))
+    plan = decide(world.view(), NOW, EASY)
+    assert (plan.actions, plan.wake_at) == ((), NOW + 60 * SECOND)
+    assert (plan.answers["later"].token, plan.answers["later"].retry_at) == (Token.HELD, NOW + 60 * SECOND)
+    then = decide(world.view(), NOW + 60 * SECOND, EASY)
+    assert [type(action) for action in then.actions] == [Start]
+    then.at = NOW
+    assert check(world.view(), then, EASY)
+    assert [(remedy.short, remedy.who, remedy.expected) for remedy in found(world, "later")] == [
+        ("its time has come", Who.NOBODY, NOW + 60 * SECOND),
+        ("begin = 0", Who.OWNER, NEVER),
+    ]

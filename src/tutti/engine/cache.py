@@ -60,7 +60,8 @@ def _is_plain(gang: Gang) -> bool:
     if gang.within or gang.near or gang.after or gang.domain_ask or gang.unsupported or gang.speed.points:
         return False
     times = gang.submitted >= 0 and gang.estimate.limit > 0 and gang.estimate.p50 >= 0 and gang.estimate.p90 >= 0
-    return times and gang.deadline == NEVER and gang.max_wait >= 0 and gang.min_run >= 0 and bool(gang.name)
+    times = times and gang.begin == 0 and gang.max_wait >= 0 and gang.min_run >= 0
+    return times and gang.deadline == NEVER and bool(gang.name)
 
 
 def _sketch(gang: Gang) -> object:

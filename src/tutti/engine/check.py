@@ -172,6 +172,8 @@ class _Audit:
         gang, life, queue = job.gang, job.life, self.view.queue_of(job)
         if life.state is State.HELD:
             yield "it is held"
+        if gang.begin > self.now:
+            yield "it is not to start yet"
         if gang.unsupported:
             yield f"{gang.unsupported} cannot be delivered"
         if queue is None or queue.closed:

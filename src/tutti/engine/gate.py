@@ -14,7 +14,7 @@ def gate(desk: Desk, job: Job) -> Reason | None:
     """The first thing that keeps the gang out of the running, or None."""
     if job.life.state is State.HELD:
         return flaw(desk, job) or wait(Token.HELD, "", "owner", kind=Kind.CHANGE)
-    return flaw(desk, job) or _queue(desk, job) or _others(job) or _time(desk, job)
+    return flaw(desk, job) or _begin(desk, job) or _queue(desk, job) or _others(job) or _time(desk, job)
 
 
 def flaw(desk: Desk, job: Job) -> Reason | None:
@@ -33,6 +33,13 @@ def _flaw(desk: Desk, job: Job) -> Reason | None:
     if job.gang.unsupported:
         return wait(Token.UNSUPPORTED, job.gang.unsupported, "owner", kind=Kind.CHANGE)
     return None
+
+
+def _begin(desk: Desk, job: Job) -> Reason | None:
+    if job.gang.begin <= desk.now:
+        return None
+    desk.wake(job.gang.begin)
+    return Reason(Token.HELD, detail="it was to start later", wakes=("time", "owner"), retry_at=job.gang.begin)
 
 
 def _queue(desk: Desk, job: Job) -> Reason | None:

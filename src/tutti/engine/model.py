@@ -237,6 +237,8 @@ class Gang(Data, frozen=True):
     priority: int = 0
     submitted: int = 0
     estimate: Estimate = Estimate()
+    begin: int = 0
+    """It is not started before this moment."""
     deadline: int = NEVER
     max_wait: int = 0
     """After this long a gang that can run gets a promise; 0 takes the queue's or the policy's."""

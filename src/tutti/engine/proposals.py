@@ -88,8 +88,13 @@ def _drop_field(_: Tried, job: Job) -> Iterator[Proposal]:
     yield Proposal((step,), Who.OWNER, f"without {field}", f"leave out {field!r}, which cannot be honoured")
 
 
-def _release(_: Tried, job: Job) -> Iterator[Proposal]:
-    yield Proposal((Release(job.gang.name),), Who.OWNER, "release it", "release it")
+def _release(tried: Tried, job: Job) -> Iterator[Proposal]:
+    if job.life.state is State.HELD:
+        yield Proposal((Release(job.gang.name),), Who.OWNER, "release it", "release it")
+    elif (begin := job.gang.begin) > tried.at:
+        yield Proposal((), Who.NOBODY, "its time has come", "wait until its time has come", begin, begin)
+        now = ev.Changed(0, msgspec.structs.replace(job.gang, begin=0))
+        yield Proposal((now,), Who.OWNER, "begin = 0", "let it start at once")
 
 
 def _open_queue(tried: Tried, job: Job) -> Iterator[Proposal]:

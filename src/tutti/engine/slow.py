@@ -121,7 +121,7 @@ class _Pass:
             (lambda: faults(gang, self.view), Token.INVALID),
             (lambda: not self._fits_empty(self._plain(gang)), Token.NEVER_FITS),
             (lambda: gang.unsupported, Token.UNSUPPORTED),
-            (lambda: life.state is State.HELD, Token.HELD),
+            (lambda: life.state is State.HELD or gang.begin > self.now, Token.HELD),
             (lambda: queue is None or queue.closed, Token.QUEUE_CLOSED),
             (lambda: gang.after, Token.DEPENDENCY_WAIT),
             (lambda: life.awaiting, Token.WAITING_FOR_MEMBERS),

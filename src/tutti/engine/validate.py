@@ -94,6 +94,7 @@ def _after_faults(name: str, entry: str) -> Iterator[str]:
 def _time_faults(gang: Gang) -> Iterator[str]:
     times = {
         "submitted": gang.submitted,
+        "begin": gang.begin,
         "deadline": gang.deadline,
         "max_wait": gang.max_wait,
         "hold_up_to": gang.hold_up_to,

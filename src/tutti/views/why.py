@@ -151,7 +151,9 @@ SENTENCES: dict[Token, Callable[[Explanation], str]] = {
     Token.INVALID: lambda found: f"The job contradicts itself: {found.detail}.",
     Token.NEVER_FITS: lambda found: f"This cluster could not hold it even when empty: {found.detail}.",
     Token.UNSUPPORTED: lambda found: f"It uses {found.detail}, which cannot be honoured.",
-    Token.HELD: lambda _: "Somebody put it on hold.",
+    Token.HELD: lambda found: (
+        "Somebody put it on hold." if found.kind is Kind.CHANGE else "It was asked not to start before its time."
+    ),
     Token.QUEUE_CLOSED: lambda found: f"Nothing starts there: {found.detail}.",
     Token.DEPENDENCY_WAIT: lambda found: f"It comes after {found.detail}.",
     Token.WAITING_FOR_MEMBERS: lambda found: f"It is not complete: {found.detail}.",
@@ -283,7 +285,7 @@ def _either(remedies: Sequence[Remedy], who: Who) -> str:
 
 def closing(found: Explanation, remedies: Sequence[Remedy] = ()) -> str:
     """Whose move it is, in the last line."""
-    if found.token is Token.HELD:
+    if found.token is Token.HELD and found.kind is Kind.CHANGE:
         return "nothing is wrong with the job; it waits to be released"
     if found.kind is Kind.CHANGE:
         return "it will not start as it is; change the job"
