@@ -65,16 +65,17 @@ def understood(case: Case) -> Understood:
 def outcome(case: Case) -> dict[str, Any]:
     """The same as data, or what is said to be wrong with it."""
     try:
-        return _short(as_json(understood(case)))
+        found = understood(case)
+        return _short(as_json(found), found)
     except BadJob as wrong:
         return {"error": str(wrong).splitlines()}
 
 
-def _short(said: dict[str, Any]) -> dict[str, Any]:
+def _short(said: dict[str, Any], found: Understood) -> dict[str, Any]:
     """Without the names of variables, which have tests of their own, and without what is only a default."""
     del said["delivers"]
-    said["sources"] = {field: source for field, source in said["sources"].items() if source != "default"}
-    said["others"] = [_short(other) for other in said["others"]]
+    said["sources"] = {field: source for field, source in found.sources.items() if source != "default"}
+    said["others"] = [_short(other, one) for other, one in zip(said["others"], found.others, strict=True)]
     for empty in [key for key in ("ignored", "warnings", "asks", "files", "others") if not said[key]]:
         del said[empty]
     return said

@@ -8,6 +8,7 @@ import msgspec
 
 from tutti.api.client import Client
 from tutti.api.context import context
+from tutti.engine.model import Gang
 from tutti.errors import Misused
 from tutti.jobs.file import has_directives, read_job_file
 from tutti.jobs.job import Job
@@ -20,7 +21,7 @@ MOST_SCRIPT = 1 << 20
 
 def submission(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> dict[str, Any]:
     """One job with the place it is submitted from; `only_look` where nothing will be started."""
-    job = written(options, words, only_look)
+    job, gangs = written(options, words, only_look)
     said = msgspec.to_builtins(job)
     captured = context(said)
     if job.framework == "slurm":
@@ -28,11 +29,11 @@ def submission(options: dict[str, Any], words: tuple[str, ...], only_look: bool 
         from tutti.cli.sbatch import with_srun  # noqa: PLC0415
 
         captured = with_srun(home().path, captured)
-    return {"job": said, "context": captured}
+    return {"job": said, "context": captured} | ({"gangs": msgspec.to_builtins(gangs)} if gangs else {})
 
 
-def written(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> Job:
-    """The job that a command line describes."""
+def written(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> tuple[Job, tuple[Gang, ...]]:
+    """The job that a command line describes; of a manifest that one only looks at, its gangs."""
     first = words[0] if words else ""
     if first.endswith(JOB_FILES) and len(words) > 1:
         raise Misused(f"there are words after the file {first}", hint="our options come before it: --name x job.toml")
@@ -41,18 +42,18 @@ def written(options: dict[str, Any], words: tuple[str, ...], only_look: bool = F
     if first and _is_script(Path(first)):
         base = read_job_file(first)
         absolute = str(Path(first).absolute())
-        return job_from(options, (absolute, *words[1:]), msgspec.structs.replace(base, command=(absolute,)))
-    return job_from(options, words)
+        return job_from(options, (absolute, *words[1:]), msgspec.structs.replace(base, command=(absolute,))), ()
+    return job_from(options, words), ()
 
 
-def brought(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> Job:
+def brought(options: dict[str, Any], words: tuple[str, ...], only_look: bool = False) -> tuple[Job, tuple[Gang, ...]]:
     """A job that somebody had before: what was understood of it is said on standard error."""
     from tutti.jobs.bring import bring  # noqa: PLC0415 - a plain command does not pay for it
 
     found = bring(words, data_from(options), only_look)
     for line in found.lines:
         click.echo(f"tutti: {line}", err=True)
-    return found.job
+    return found.job, found.gangs
 
 
 def _is_script(path: Path) -> bool:

@@ -85,3 +85,9 @@ def _counted(amount: int, written: object, hint: str) -> int:
     if not 0 <= amount <= MOST_AMOUNT:
         raise Misread(f"{written!r} is more than can be counted", hint)
     return amount
+
+
+def legal_name(text: str) -> str:
+    """A name as somebody else's system allows it, as one that is legal here."""
+    plain = re.sub(r"[^\w.@+-]+", "-", text).strip("-.")
+    return plain if plain and plain[0].isalnum() else f"job-{plain}".rstrip("-")

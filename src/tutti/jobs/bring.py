@@ -3,12 +3,12 @@
 import os
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from tutti.engine.model import Data
+from tutti.engine.model import Data, Gang
 from tutti.errors import Misused, Refused
 
 from .amounts import cpu, memory, workers
@@ -34,6 +34,12 @@ NODEFILE = (
     '"$@"; code=$?; rm -f "$PBS_NODEFILE"; exit $code'
 )
 """PBS lists the hosts of a job in a file, a line for each slot."""
+HOSTS = (
+    'h=$(uname -n); LSB_HOSTS=$h; n=1; while [ "$n" -lt "$0" ]; do LSB_HOSTS="$LSB_HOSTS $h"; n=$((n + 1)); done; '
+    'LSB_MCPU_HOSTS="$h $0"; export LSB_HOSTS LSB_MCPU_HOSTS; exec "$@"'
+)
+"""LSF lists them in variables."""
+LISTED = {"pbs": NODEFILE, "lsf": HOSTS}
 
 
 class Brought(Data, frozen=True):
@@ -41,6 +47,8 @@ class Brought(Data, frozen=True):
 
     job: Job
     lines: tuple[str, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    """Of a manifest that one only looks at: a job file could not say them whole."""
 
 
 def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = False) -> Brought:
@@ -53,7 +61,14 @@ def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = Fa
     first, rest = _script(words)
     found = understand(first, options, None, known_variables(os.environ))
     if not found.job.command and "roles" in found.sources and (as_processes or only_look) and not found.manager:
-        return Brought(_as_processes(found, only_look), summary(found))
+        every = (found, *found.others)
+        lines = tuple(line for one in every for line in summary(one))
+        if not as_processes:
+            return Brought(Job(name=found.job.name), lines, tuple(one.gang for one in every))
+        if found.others:
+            names = ", ".join(one.gang.name for one in every)
+            raise Refused(f"there are {len(every)} gangs in it ({names}); one is run at a time", hint="a file for each")
+        return Brought(_as_processes(found, only_look), lines)
     return Brought(_into_files(ready(found, rest), found), summary(found))
 
 
@@ -170,16 +185,36 @@ def _whole(job: Job) -> Job:
 
 def _batch(found: Understood, job: Job) -> Job:
     """A batch script is run once, as batch systems do; it starts its tasks itself."""
-    nodes = bounds(found.gang.roles[0])[0] if job.array == "" and not job.roles else 1
+    nodes = found.nodes or (bounds(found.gang.roles[0])[0] if job.array == "" and not job.roles else 1)
+    if job.roles:
+        nodes = sum(workers(part.workers)[0] for part in job.roles.values())
     tasks = found.ranks_per_member
-    job = replace(_whole(replace(job, roles={})), framework=found.manager)
-    if found.manager == "pbs":
-        slots = max(nodes * tasks, 1)
-        return replace(job, command=("/bin/sh", "-c", NODEFILE, str(slots), *_words(job)))
-    if found.manager != "slurm":
-        return job
-    cores = found.gang.roles[0].shapes[0].ask.get("cpu", 1000) // 1000
-    told = {
+    shared = max(found.nodes, 1) if job.array != "" else 1
+    cores = found.gang.roles[0].shapes[0].ask.get("cpu", 1000) // 1000 // shared
+    job = replace(_summed(job) if job.roles else _whole(job), framework=found.manager)
+    told = TOLD[found.manager](nodes, tasks, max(cores, 1))
+    if found.manager == "slurm" and found.job.roles:
+        told["SLURM_HET_SIZE"] = len(found.job.roles)
+    words = ("/usr/bin/env", *(f"{name}={value}" for name, value in told.items()))
+    script = ("/bin/sh", "-c", LISTED[found.manager], str(nodes * tasks)) if found.manager in LISTED else ()
+    return replace(job, command=(*words, *script, *_words(job)))
+
+
+def _summed(job: Job) -> Job:
+    """All roles as one member, with what all of them ask for."""
+    parts = [(workers(part.workers)[0], part) for part in job.roles.values()]
+    return replace(
+        job,
+        roles={},
+        workers=1,
+        gpus=sum(count * (1 if part.gpus is None else part.gpus) for count, part in parts),
+        cpus=f"{sum(count * cpu(part.cpus) for count, part in parts if part.cpus is not None)}m",
+        mem=sum(count * memory(part.mem) for count, part in parts if part.mem is not None) or None,
+    )
+
+
+def _slurm(nodes: int, tasks: int, cores: int) -> dict[str, object]:
+    return {
         "SLURM_NNODES": nodes,
         "SLURM_JOB_NUM_NODES": nodes,
         "SLURM_NTASKS": nodes * tasks,
@@ -188,8 +223,25 @@ def _batch(found: Understood, job: Job) -> Job:
         "SLURM_TASKS_PER_NODE": f"{tasks}(x{nodes})" if nodes > 1 else tasks,
         "SLURM_CPUS_PER_TASK": max(cores // tasks, 1),
     }
-    words = [f"{name}={value}" for name, value in told.items()]
-    return replace(job, command=("/usr/bin/env", *words, *_words(job)))
+
+
+def _pbs(nodes: int, tasks: int, cores: int) -> dict[str, object]:
+    slots = max(cores, tasks)
+    return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": slots, "PBS_NP": nodes * slots, "NCPUS": cores}
+
+
+def _lsf(nodes: int, tasks: int, _: int) -> dict[str, object]:
+    return {"LSB_DJOB_NUMPROC": nodes * tasks, "LSB_MAX_NUM_PROCESSORS": nodes * tasks}
+
+
+def _flux(nodes: int, tasks: int, _: int) -> dict[str, object]:
+    return {"FLUX_JOB_NNODES": nodes, "FLUX_JOB_SIZE": nodes * tasks}
+
+
+TOLD: dict[str, Callable[[int, int, int], dict[str, object]]] = {
+    "slurm": _slurm, "pbs": _pbs, "lsf": _lsf, "flux": _flux,
+}  # fmt: skip
+"""What a script is told of its nodes, tasks on each and cores of each: here it is one member."""
 
 
 def _words(job: Job) -> tuple[str, ...]:

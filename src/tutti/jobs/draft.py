@@ -1,6 +1,6 @@
 """A job while it is being read: what was said, by whom, and in which order of authority. The first to say it wins."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .amounts import count
@@ -32,6 +32,8 @@ class Draft:
         self.manager = ""
         self.ranks = 0
         """Ranks on each member, where a launcher starts several."""
+        self.nodes = 0
+        """Nodes of a batch job, where they are not its members."""
         self.world = WorldRule()
         self.tensor = 1
         """Consecutive ranks that share an NVLink domain."""
@@ -132,6 +134,22 @@ class Draft:
         except Misread as wrong:
             self.problem(f"{flag.spelling}: {wrong.what}", f"{flag.spelling} {flag.text}", wrong.hint)
             return None
+
+    def parsed(self, field: str, flag: Flag | None, parse: Callable[[str], object]) -> None:
+        """A field from the text of an option, if it was given; text that only a run fills in is asked for."""
+        if flag is None:
+            return
+        if flag.value.unknown:
+            if not self.has(field):
+                self.ask(f"{flag.spelling} {flag.text}: known only when it runs; say it with an option of ours")
+            return
+        try:
+            value = parse(flag.text)
+        except Misread as wrong:
+            self.problem(f"{flag.spelling}: {wrong.what}", f"{flag.spelling} {flag.text}", wrong.hint)
+            return
+        if value != "":
+            self.say(field, value, self.place(flag.spelling))
 
     def say_number(self, field: str, flag: Flag | None, least: int = 1) -> int | None:
         """A field from an option, if it was given."""

@@ -11,6 +11,7 @@ from .problems import Misread
 UNITS = {"w": 7 * DAY, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1000}
 SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|[wdhms])")
 CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
 A_DURATION = "write seconds, or a text such as 90s, 30m, 2h30m, 7d or 1-12:00:00"
 A_MOMENT = "write a duration from now (2h30m) or a date with its zone (2030-05-01T12:00:00+02:00)"
 
@@ -38,8 +39,8 @@ def clock(days: str | None, hours: str | None, minutes: str | None, seconds: str
 def moment(written: int | str, now: int) -> int:
     """A point in time: so long after now, or a date."""
     text = str(written).strip()
-    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)", text):
-        return _date(text)
+    if DATE.match(text):
+        return int(in_zone(text).timestamp() * SECOND)
     try:
         return now + duration(written)
     except Misread:
@@ -56,12 +57,13 @@ def spelled(time: int) -> str:
     return "".join(parts) or "0s"
 
 
-def _date(text: str) -> int:
+def in_zone(text: str) -> datetime:
+    """A date; without a zone it is one of UTC."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise Misread(f"{text!r} is not a date", A_MOMENT) from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * SECOND)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _sane(time: int, written: object) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from tutti.engine.model import NEVER, SECOND, Coupling, Role
 
 from .amounts import spelled_memory
-from .durations import spelled
+from .durations import DATE, duration, spelled
 from .finish import bounds
 from .job import CPU, MEMORY
 from .size_rule import spelled as spelled_rule
@@ -16,6 +16,9 @@ from .understood import Understood
 SHOWN_SIZES = 16
 FAMILY = 5
 """From how many variables of one prefix on only the prefix is shown."""
+KEYS = {"limit_s": "time", "gpu": "gpus", "cpu_milli": "cpus", "memory_bytes": "mem"} | dict.fromkeys(
+    ("min", "want", "max"), "workers"
+)
 LEVELS = {
     "L0": "restarts from the job's own checkpoint",
     "L1": "restarts from memory",
@@ -48,16 +51,29 @@ def as_json(understood: Understood) -> dict[str, Any]:
             "nvlink_group": understood.tensor_group,
             "on_loss": gang.on_loss.value,
             "after": list(gang.after),
+            **({"begin": understood.job.begin} if gang.begin else {}),
             **({"topology": {"within": gang.within, "near": gang.near}} if gang.within or gang.near else {}),
         },
         "what": understood.what,
-        "sources": dict(understood.sources),
+        "sources": {**understood.sources, **_by_key(understood)},
         "ignored": [{"text": entry.text, "why": entry.why} for entry in understood.ignored],
         "warnings": list(understood.warnings),
         "asks": list(understood.asks),
         "delivers": list(understood.delivers),
         "files": list(understood.files),
         "others": [as_json(other) for other in understood.others],
+    }
+
+
+def _by_key(understood: Understood) -> dict[str, str]:
+    """Sources under the keys of the answer, where the author's word for the field is another."""
+    sources, members = understood.sources, understood.sources.get("workers", "default")
+    return {
+        "roles": sources.get("roles", sources.get("array", members)),
+        "legal_sizes": sources.get("size_rule") or understood.world.why or sources.get("resize", members),
+        "elastic_level": sources.get("elastic_level", "default"),
+        "framework": sources.get("framework", "default"),
+        **{key: sources.get(key, sources.get(field, "default")) for key, field in KEYS.items()},
     }
 
 
@@ -163,12 +179,21 @@ def _facts(understood: Understood) -> Iterator[tuple[str, str, str]]:
         yield "topology", wish, sources.get("group", sources.get("topology", sources.get("within", "")))
     limit = "none" if gang.estimate.limit >= NEVER else spelled(gang.estimate.limit)
     yield "time limit", limit, sources.get("time", "")
+    if gang.estimate.p50:
+        yield "expected", spelled(gang.estimate.p50), sources.get("expect", "")
+    if gang.begin:
+        yield "not before", _moment(understood.job.begin), sources.get("begin", "")
     yield "queue", f"{gang.queue}, priority {gang.priority}", sources.get("queue", "")
     if understood.output is not None:
         yield "output", understood.output.says, sources.get("output", "")
     if gang.after:
         yield "after", ", ".join(gang.after), sources.get("after", "")
     yield "delivers", _names(understood.delivers), ""
+
+
+def _moment(written: int | str) -> str:
+    """A date as it is, or a duration from now."""
+    return str(written) if DATE.match(str(written)) else f"{spelled(duration(written))} after it is submitted"
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -3,12 +3,10 @@
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import inspect
 from msgspec.structs import replace
 
 from .files import read_text
@@ -22,6 +20,11 @@ PART = r"(?:[\w-]{1,80}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
 DEEP_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*{PART}(?:[ \t]*\.[ \t]*{PART}){{100}}", re.MULTILINE)
 """A key of a hundred parts: more than any has."""
 Lines = Callable[..., int]
+EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+IN_WORDS = {
+    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list",
+    "object": "a table", "null": "nothing",
+}  # fmt: skip
 
 
 def read_job_file(path: str | Path) -> Job:
@@ -119,12 +122,11 @@ def from_data(data: object, source: str, line: Lines = lambda *_: 0) -> Job:
     if not isinstance(data, dict):
         raise BadJob([Problem("a job file is a table of keys and values", file=source)], source)
     data = {**data, "env": _texts(data.get("env", {}))}
-    if problems := _wrong(data, source, line, ()):
-        raise BadJob(sorted(problems, key=lambda problem: problem.line), source)
-    job = msgspec.convert(data, Job, strict=False)
-    if found := problems_of(job):
-        placed = [replace(one, file=source, line=line(*one.text.split(".")), text="") for one in found]
-        raise BadJob(sorted(placed, key=lambda problem: problem.line), source)
+    problems, good = _sorted_out(data, source, line, ())
+    job = msgspec.convert(good, Job, strict=False)
+    problems += [replace(one, file=source, line=line(*one.text.split(".")), text="") for one in problems_of(job)]
+    if problems:
+        raise BadJob(problems, source)
     return job
 
 
@@ -135,49 +137,51 @@ def _texts(env: object) -> object:
     return {k: str(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in env.items()}
 
 
-@cache
-def _fields(kind: type[Part]) -> dict[str, inspect.Type]:
-    """The types of all fields; looked up once, because a submission must not wait for it."""
-    return {field.name: field.type for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]  # msgspec types it by its base
-
-
-def _wrong(data: Mapping[str, Any], source: str, line: Lines, path: tuple[str, ...]) -> list[Problem]:
+def _sorted_out(
+    data: Mapping[str, Any], source: str, line: Lines, path: tuple[str, ...]
+) -> tuple[list[Problem], dict[str, Any]]:
+    """What is wrong with keys and their types, and the keys with which nothing is."""
     kind = Part if path else Job
-    fields = _fields(kind)
     problems: list[Problem] = []
+    good: dict[str, Any] = {}
     for key, value in data.items():
         here = (*path, str(key))
-        if key not in fields:
-            what = f"unknown key {'.'.join(here)!r}"
-            problems.append(Problem(what, "", nearest(str(key), fields), source, line(*here)))
+        if key not in kind.__struct_fields__:
+            hint = nearest(str(key), kind.__struct_fields__)
+            problems.append(Problem(f"unknown key {'.'.join(here)!r}", "", hint, source, line(*here)))
         elif key == "roles" and isinstance(value, dict) and all(isinstance(part, dict) for part in value.values()):
-            for name, part in value.items():
-                problems += _wrong(part, source, line, (*here, str(name)))
+            parts = {name: _sorted_out(part, source, line, (*here, str(name))) for name, part in value.items()}
+            problems += [problem for found, _ in parts.values() for problem in found]
+            good[key] = {name: part for name, (_, part) in parts.items()}
+        elif found := _ill_typed(kind, str(key), value, here, source, line(*here)):
+            problems.append(found)
         else:
-            problems += _ill_typed(kind, str(key), value, here, source, line(*here))
-    return problems
+            good[key] = value
+    return problems, good
 
 
 def _ill_typed(
     kind: type[Part], key: str, value: object, here: tuple[str, ...], source: str, line: int
-) -> list[Problem]:
+) -> Problem | None:
     try:
         msgspec.convert({key: value}, kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as wrong:
         what = re.sub(r" - at `.*`$", "", str(wrong))
+        if found := EXPECTED.fullmatch(what):
+            wanted = [IN_WORDS.get(one, one) for one in found[1].split(" | ") if one != "null"]
+            what = f"expected {' or '.join(dict.fromkeys(wanted))}, got {IN_WORDS.get(found[2], found[2])}"
         hint = nearest(str(value), choices, f"write {' or '.join(choices)}") if (choices := _choices(kind, key)) else ""
-        return [Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], hint, source, line)]
-    return []
+        return Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], hint, source, line)
+    return None
 
 
 def _choices(kind: type[Part], key: str) -> list[str]:
     """The words a field may be, where it is one of a few."""
-    found = _fields(kind)[key]
-    inner = (
-        [part for part in found.types if isinstance(part, inspect.EnumType)]
-        if isinstance(found, inspect.UnionType)
-        else [found]
-    )
+    from msgspec import inspect  # noqa: PLC0415 - only where something is wrong
+
+    fields: Any = inspect.type_info(kind)
+    found = next(field.type for field in fields.fields if field.name == key)
+    inner = found.types if isinstance(found, inspect.UnionType) else [found]
     for one in inner:
         if isinstance(one, inspect.EnumType):
             return [str(member.value) for member in one.cls]

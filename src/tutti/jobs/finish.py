@@ -45,6 +45,7 @@ def finish(draft: Draft) -> Understood:
         elastic_class=elastic_class(gang),
         elastic_level=draft.level,
         ranks_per_member=draft.ranks or 1,
+        nodes=draft.nodes,
         world=draft.world,
         tensor_group=draft.tensor,
         legal_sizes=legal_sizes(gang),

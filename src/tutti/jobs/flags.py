@@ -49,7 +49,8 @@ class Given(NamedTuple):
 
 def spec(program: str, with_value: str, without: str = "", two: str = "", **alias: str) -> Spec:
     """A table of options from words: those that take a value, those that do not, and short forms."""
-    takes = dict.fromkeys(without.split(), 0) | dict.fromkeys(with_value.split(), 1) | dict.fromkeys(two.split(), 2)
+    every = ((without, 0), (with_value, 1), (two, 2))
+    takes = {canonical(name): count for names, count in every for name in names.split()}
     return Spec(program, takes, alias)
 
 
@@ -130,14 +131,18 @@ class _Given:
     def _strange(self, spelling: str, equals: str, unknown: tuple[str, ...]) -> None:
         close = get_close_matches(canonical(spelling), list(self.table.takes), 1, CLOSE)
         if (self.table.strict or (close and spelling.startswith("--"))) and not unknown:
-            known = [f"--{name}" for name in self.table.takes if len(name) > 1]
-            raise Misread(
-                f"{self.table.program} has no option {spelling}", nearest(f"--{canonical(spelling)}", known, " ")
-            )
+            raise Misread(f"{self.table.program} has no option {spelling}", self._instead(spelling))
         self.unknown.append(self.words[self.at - 1])
         follows = self.words[self.at].text if self.at < len(self.words) else "-"
         if not equals and not follows.startswith("-") and not _is_program(follows) and self.at + 1 < len(self.words):
             self.at += 1
+
+    def _instead(self, spelling: str) -> str:
+        """The option that is most like it; of a program that has letters only, all of them."""
+        dashes = "--" if spelling.startswith("--") else "-"
+        if known := [f"{dashes}{name}" for name in self.table.takes if len(name) > 1]:
+            return nearest(f"{dashes}{canonical(spelling)}", known, " ")
+        return "there are " + " ".join(f"-{name}" for name in sorted(self.table.takes))
 
 
 def _is_program(word: str) -> bool:

@@ -79,6 +79,7 @@ class _Reading:
             priority=job.priority,
             submitted=now,
             estimate=self._estimate(job),
+            begin=self._read("begin", lambda: moment(job.begin, now), 0) if job.begin != "" else 0,
             deadline=self._read("deadline", lambda: moment(job.deadline, now), NEVER) if job.deadline else NEVER,
             max_wait=self._time("max_wait", job.max_wait),
             downtime_cost=job.downtime_cost,

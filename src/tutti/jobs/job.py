@@ -67,6 +67,8 @@ class Job(Part, frozen=True, kw_only=True):
     """How long it will probably run, if less."""
     queue: str = "default"
     priority: int = 0
+    begin: int | str = ""
+    """It is not started before: a duration from submission, or a date."""
     deadline: int | str = ""
     """When it must be done: a duration from submission, or a date."""
     max_wait: Amount = ""

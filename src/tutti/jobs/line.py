@@ -88,6 +88,8 @@ VERB_VALUES = {
     "--directory",
 }
 CONTAINERS = {"singularity": {"exec", "run"}, "apptainer": {"exec", "run"}, "enroot": {"start"}, "shifter": set()}
+FAR_AWAY = {"docker", "podman", "nerdctl", "kubectl", "ssh", "sbatch", "qsub", "bsub"}
+"""Programs that have others start something."""
 LAUNCHERS = {
     "torchrun": "torchrun",
     "ft_launcher": "torchrun",
@@ -156,6 +158,8 @@ def _read_unwrapped(words: Sequence[Word], draft: Draft, depth: int) -> None:
         _shell(rest, draft, depth)
     else:
         draft.what = draft.what or "a command"
+        if name in FAR_AWAY:
+            draft.warn(f"what {name} starts is no part of the job: neither variables nor devices reach it")
         _program(words, draft, depth, nested=False)
 
 

@@ -30,6 +30,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--expect",), {"metavar": "TIME", "help": "How long it will probably run."}),
     (("-q", "--queue"), {"metavar": "QUEUE", "help": "Which queue it waits in."}),
     (("-p", "--priority"), {"type": int, "metavar": "N", "help": "Higher goes first."}),
+    (("--begin",), {"metavar": "WHEN", "help": "Not before: 6h, or a date."}),
     (("--deadline",), {"metavar": "WHEN", "help": "When it must be done: 6h, or a date."}),
     (("--max-wait",), {"metavar": "TIME", "help": "After this long it gets a promise."}),
     (("--after",), {"multiple": True, "metavar": "[ok:|any:|failed:]JOB", "help": "Start once that job has ended."}),

@@ -8,20 +8,30 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from . import line
+from .amounts import workers
 from .batch import flux, lsf, pbs, slurm
 from .batch.header import Directive, Header, header, managers
 from .draft import Draft
 from .file import directives, from_data
+from .flags import Spec
 from .problems import BadJob, Misread
 from .shell import Word, commands
 
+PART_FIELDS = ("workers", "gpus", "cpus", "mem", "kind")
 SAYS = {
     "slurm": "a Slurm batch script",
     "pbs": "a PBS batch script",
     "lsf": "an LSF batch script",
     "flux": "a Flux batch script",
 }
-STRICT = slurm.TABLE._replace(program="#SBATCH", strict=True)
+TABLES = {
+    "slurm": slurm.TABLE._replace(program="#SBATCH"),
+    "pbs": pbs.TABLE._replace(program="#PBS"),
+    "lsf": lsf.TABLE._replace(program="#BSUB"),
+    "flux": flux.TABLE._replace(program="# flux:"),
+}
+PARTS = {"hetjob", "packjob"}
+"""A line of its own between the parts of a heterogeneous job of Slurm."""
 READERS: Mapping[str, Callable[[Sequence[Word], Draft], object]] = {
     "slurm": lambda words, draft: slurm.read(words, draft, "#SBATCH"),
     "pbs": pbs.read,
@@ -65,24 +75,69 @@ def _header(text: str, manager: str, draft: Draft, extra: Sequence[Word] = ()) -
         draft.ignore(
             f"{late.text} (line {late.line})", "it comes after the first command, so Slurm does not read it either"
         )
-    if manager == "slurm":
-        _by_line(found.directives, draft)
+    first, *others = _parts(_by_line(found.directives, TABLES[manager]._replace(strict=True), draft))
     draft.line = found.directives[0].line if found.directives else 0
-    words = tuple(word for directive in found.directives for word in directive.words) + tuple(extra)
-    with _Places(draft, found.directives, extra):
+    words = tuple(word for directive in first for word in directive.words) + tuple(extra)
+    with _Places(draft, first, extra):
         READERS[manager](words, draft)
+    if others:
+        _heterogeneous(others, draft)
+    if draft.has("array"):
+        _whole_tasks(draft)
 
 
-def _by_line(found: tuple[Directive, ...], draft: Draft) -> None:
-    """A slip in one directive must not hide those in others."""
+def _by_line(found: tuple[Directive, ...], table: Spec, draft: Draft) -> list[Directive]:
+    """Those that can be read: a slip in one directive must not hide those in others."""
+    good: list[Directive] = []
     for directive in found:
         draft.line = directive.line
         try:
-            draft.options(directive.words, STRICT, stop_at_word=False)
+            draft.options(directive.words, table, stop_at_word=False)
         except BadJob:
             continue
-    if draft.problems:
-        raise BadJob(draft.problems, draft.file)
+        good.append(directive)
+    return good
+
+
+def _parts(found: list[Directive]) -> list[tuple[Directive, ...]]:
+    """The directives of each part of a heterogeneous job; most jobs have one."""
+    parts: list[list[Directive]] = [[]]
+    for directive in found:
+        if [word.text for word in directive.words] in [[word] for word in PARTS]:
+            parts.append([])
+        else:
+            parts[-1].append(directive)
+    return [tuple(part) for part in parts]
+
+
+def _heterogeneous(others: list[tuple[Directive, ...]], draft: Draft) -> None:
+    """Each part of a heterogeneous job is a role; what is not about nodes stands in the first."""
+    roles = {"het0": {field: draft.said.pop(field) for field in PART_FIELDS if field in draft.said}}
+    draft.say("roles", roles, f"hetjob in {draft.file}")
+    for number, part in enumerate(others, 1):
+        other = Draft(draft.files, draft.origin, draft.env)
+        other.file, other.line = draft.file, part[0].line if part else draft.line
+        with _Places(other, part, ()):
+            slurm.read(tuple(word for directive in part for word in directive.words), other, "#SBATCH")
+        roles[f"het{number}"] = {field: other.said[field] for field in PART_FIELDS if field in other.said}
+        draft.problems += other.problems
+        for entry in other.ignored:
+            draft.ignore(entry.text, entry.why)
+    draft.nodes = sum(workers(role["workers"])[0] for role in roles.values())
+
+
+def _whole_tasks(draft: Draft) -> None:
+    """A task of an array is one member, with what all its nodes ask for."""
+    roles = draft.said.pop("roles", None)
+    parts = list(roles.values()) if roles else [draft.said]
+    counts = [workers(part.get("workers", 1))[0] for part in parts]
+    if sum(counts) < 2:
+        return
+    for field in ("gpus", "cpus", "mem"):
+        asked = [count * part[field] for count, part in zip(counts, parts, strict=True) if field in part]
+        draft.said |= {field: sum(asked)} if asked else {}
+    draft.said["workers"], draft.nodes = 1, sum(counts)
+    draft.warn(f"each task of the array has {draft.nodes} nodes; it is one member with what all of them ask for")
 
 
 class _Places:

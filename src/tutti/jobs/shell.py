@@ -37,7 +37,6 @@ KEYWORDS = {
     "{",
     "}",
     "!",
-    "time",
 }
 REDIRECT = re.compile(r"(?:[0-9]{0,3}|&)(?:>>|>\||>&|<&|<>|>|<<<|<)")
 HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
@@ -58,11 +57,18 @@ class Command(NamedTuple):
     sets: tuple[tuple[str, Word], ...] = ()
 
 
-def commands(text: str, known: Mapping[str, str] | None = None) -> list[Command]:
-    """Every simple command of a text, in order. `known` are variables set from outside."""
+def commands(text: str, known: Mapping[str, str] | None = None, closed: bool = False) -> list[Command]:
+    """Every simple command of a text, in order. `known` are variables set from outside.
+
+    With `closed`, a quote that is not closed is an error; a whole script may have some where it is read only roughly.
+    """
     if len(text) > MOST_TEXT:
         raise Misread("the script is larger than 1 MiB")
-    return _Shell(text, known or {}).commands()
+    reading = _Shell(text, known or {})
+    found = reading.commands()
+    if closed and reading.open:
+        raise Misread(f"the quote {reading.open} is not closed", f"write another {reading.open} where it ends")
+    return found
 
 
 def words(text: str, known: Mapping[str, str] | None = None) -> tuple[Word, ...]:
@@ -86,6 +92,8 @@ class _Shell:
         self.began = 1
         self.total = 0
         self.heredocs: list[str] = []
+        self.open = ""
+        """A quote that nobody closed."""
 
     def commands(self) -> list[Command]:
         while self.at < len(self.text):
@@ -228,7 +236,8 @@ class _Shell:
 
     def _until(self, mark: str) -> str:
         end = self.text.find(mark, self.at + 1)
-        end = len(self.text) if end < 0 else end
+        if end < 0:
+            self.open, end = mark, len(self.text)
         inside = self.text[self.at + 1 : end]
         self._skip(end + 1 - self.at)
         return inside
@@ -251,6 +260,8 @@ class _Shell:
             pieces[-1] = Word(last.text + more[0].text, last.unknown + more[0].unknown)
             pieces += more[1:]
             self._count(len(last.text) // 64 + 1)
+        if self.at >= len(self.text):
+            self.open = '"'
         self._skip(1)
         return pieces
 

@@ -49,7 +49,7 @@ def understand_line(
     """A line of shell text."""
     draft = _draft(files, options, env)
     try:
-        found = commands(text, draft.env)
+        found = commands(text, draft.env, closed=True)
     except Misread as wrong:
         raise BadJob([wrong.at(text[:200])], COMMAND_LINE) from None
     if not found or not any(word.text for one in found for word in one.words):

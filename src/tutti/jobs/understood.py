@@ -30,6 +30,8 @@ class Understood(Data, frozen=True, kw_only=True):
     """rigid, moldable (its size is chosen at the start) or malleable (it may change later)."""
     elastic_level: str = "L0"
     ranks_per_member: int = 1
+    nodes: int = 0
+    """Nodes of a batch job, where they are not its members."""
     world: WorldRule = WorldRule()
     tensor_group: int = 1
     """So many consecutive ranks must share an NVLink domain."""

@@ -17,6 +17,7 @@ from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, State, 
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.amounts import spelled_memory
+from tutti.jobs.counted import counted
 from tutti.jobs.durations import duration
 from tutti.jobs.file import from_data
 from tutti.jobs.gang import to_gang
@@ -291,9 +292,21 @@ class Intake:
 
     # -- trying out
 
-    def dry_run(self, held: Held) -> tuple[Any, Any]:
-        """The view with the job in it, and the plan for that view."""
-        view = edited(self._driver.world.view(), [SubmitEdit(held.gang)])
+    async def looked_at(self, asked: t.Submission, by: Request) -> list[Gang]:
+        """What a dry run is about: a job as it would be taken in, or gangs of a manifest as they were translated."""
+        if not asked.gangs:
+            return [held.gang for held in await self.submit(t.Submit(jobs=[asked], dry_run=True), by)]
+        try:
+            gangs = msgspec.convert(asked.gangs, list[Gang])
+        except msgspec.ValidationError as wrong:
+            raise Misused(f"this is no gang: {wrong}", hint="send what `tutti plan` sends") from None
+        resources = self._driver.world.view().resources
+        told = {"submitted": now_us(), "user": by.user}
+        return [msgspec.structs.replace(counted(gang, resources), **told) for gang in gangs]
+
+    def dry_run(self, gangs: list[Gang]) -> tuple[Any, Any]:
+        """The view with the gangs in it, and the plan for that view."""
+        view = edited(self._driver.world.view(), [SubmitEdit(gang) for gang in gangs])
         return view, decide(view, now_us(), self._driver.policy)
 
 

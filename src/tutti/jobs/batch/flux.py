@@ -1,12 +1,14 @@
 """Flux: `# flux:` lines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from tutti.jobs.amounts import legal_name
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import duration
 from tutti.jobs.flags import Flag, spec
-from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
+
+from . import moments
 
 TABLE = spec(
     "flux batch",
@@ -30,13 +32,12 @@ TABLE = spec(
 )
 HEEDED = (
     "nodes nslots ntasks cores-per-slot cores-per-task gpus-per-slot gpus-per-task gpus-per-node time-limit "
-    "queue job-name name urgency dependency signal cwd"
+    "queue job-name name urgency dependency signal cwd begin-time"
 )
 NOT_HERE = {
     "bank": "nobody is charged by bank here; queues are",
     "output": "logs are kept; see `tutti logs`",
     "error": "logs are kept; see `tutti logs`",
-    "begin-time": "a job cannot be put off to a date; submit it then",
     "requires": "nodes are not chosen by name",
     "setattr": "not known here",
     "setopt": "not known here",
@@ -53,9 +54,10 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _members(flags, draft)
     for option, field in (("queue", "queue"), ("job-name", "name"), ("name", "name"), ("cwd", "cwd")):
         if (flag := flags.get(option)) and not flag.value.unknown:
-            draft.say(field, flag.text, draft.place(flag.spelling))
-    _parsed("time", flags.get("time-limit"), _time, draft)
-    _parsed("signal", flags.get("signal"), _signal, draft)
+            draft.say(field, legal_name(flag.text) if field == "name" else flag.text, draft.place(flag.spelling))
+    draft.parsed("time", flags.get("time-limit"), _time)
+    draft.parsed("begin", flags.get("begin-time"), moments.flux)
+    draft.parsed("signal", flags.get("signal"), _signal)
     if (flag := flags.get("urgency")) and (number := draft.number(flag, 0)) is not None:
         draft.say("priority", number - 16, draft.place(flag.spelling))
     after = []
@@ -96,12 +98,3 @@ def _time(text: str) -> int:
 def _signal(text: str) -> str:
     name, _, before = text.partition("@")
     return f"{(name or 'USR1').upper().removeprefix('SIG')}@{before or '60s'}"
-
-
-def _parsed(field: str, flag: Flag | None, parse: Callable[[str], object], draft: Draft) -> None:
-    if flag is None or flag.value.unknown:
-        return
-    try:
-        draft.say(field, parse(flag.text), draft.place(flag.spelling))
-    except Misread as wrong:
-        draft.problem(f"{flag.spelling}: {wrong.what}", f"{flag.spelling} {flag.text}", wrong.hint)

@@ -11,6 +11,8 @@ from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
 
+from . import moments
+
 TABLE = spec(
     "bsub",
     "n R gpu W We J q w M sp wa wt cwd o oo e eo P G u app b t m c v D F S T C i is k env a L Lp g data hl "
@@ -30,15 +32,13 @@ GPU_KIND = re.compile(r"(?:^|:)gmodel=([\w.-]+)")
 NAME = re.compile(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
 CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^()]{0,400}\)")
 DEPENDENCY = {"done": "ok", "post_done": "ok", "ended": "any", "exit": "failed"}
-HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes o oo e eo"
+HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes o oo e eo b t"
 NOT_HERE = {
     "P": "nobody is charged by project here; queues are",
     "G": "nobody is charged by group here; queues are",
     "N": "no e-mail; a hook can send it",
     "B": "no e-mail; a hook can send it",
     "u": "no e-mail; a hook can send it",
-    "b": "a job cannot be put off to a date; submit it then",
-    "t": "a deadline is said with --deadline",
     "m": "nodes are not chosen by name",
     "x": "devices and cores are never shared; whole nodes are not set aside",
     "L": "the environment of the submission is kept whole",
@@ -64,6 +64,8 @@ def read(words: Sequence[Word], draft: Draft) -> None:
     _conditions(flags.get("w"), draft)
     if flag := flags.get("W"):
         _time(flag, draft)
+    draft.parsed("begin", flags.get("b"), moments.lsf)
+    draft.parsed("deadline", flags.get("t"), moments.lsf)
     out, err = (flag.text if (flag := _either(found.flags, name)) else "" for name in ("o", "e"))
     if out or err:
         draft.output = OutputFiles("lsf", out, err, append="oo" not in found.flags)
@@ -78,25 +80,37 @@ def _either(flags: dict[str, Flag], name: str) -> Flag | None:
 
 def _members(flags: dict[str, Flag], needs: str, draft: Draft) -> None:
     slots = flags.get("n")
-    total = draft.number(Flag("-n", Word(slots.text.partition(",")[0], slots.value.unknown))) if slots else 1
-    most = total or 1
+    least, most = _slots(slots, draft)
     tile = PTILE.search(needs)
     if nodes := draft.number(flags.get("nnodes")):
-        hosts, source = nodes, draft.place("-nnodes")
+        fewest, hosts, source = nodes, nodes, draft.place("-nnodes")
     elif tile:
-        hosts, source = -(-most // max(int(tile[1]), 1)), draft.place(f"-n and {tile[0]}")
+        fewest, hosts = (-(-count // max(int(tile[1]), 1)) for count in (least, most))
+        source = draft.place(f"-n and {tile[0]}")
     else:
-        hosts = 1
+        fewest = hosts = 1
         source = (
             draft.place("span[hosts=1]")
             if ONE_HOST.search(needs)
             else "default: one host, as nothing spreads the slots"
         )
     on_each = -(-most // hosts)
-    draft.say("workers", hosts, source)
+    draft.say("workers", f"{fewest}:{hosts}" if fewest < hosts else hosts, source)
     draft.ranks = on_each
     draft.say("cpus", on_each, f"{draft.place('-n')}, one core per slot" if slots else "default: one slot")
     _gpus(flags.get("gpu"), needs, on_each, draft)
+
+
+def _slots(flag: Flag | None, draft: Draft) -> tuple[int, int]:
+    """`-n 8`, or `-n 2,8` for at least and at most."""
+    if flag is None:
+        return 1, 1
+    low, comma, high = flag.text.partition(",")
+    least = draft.number(Flag("-n", Word(low, flag.value.unknown))) or 1
+    most = (draft.number(Flag("-n", Word(high, flag.value.unknown))) if comma else least) or least
+    if most < least:
+        draft.problem(f"-n {flag.text}: at most is less than at least", hint=f"write {high},{low}")
+    return least, max(least, most)
 
 
 def _gpus(flag: Flag | None, needs: str, slots: int, draft: Draft) -> None:

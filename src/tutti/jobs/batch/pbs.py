@@ -1,11 +1,11 @@
 """PBS Professional, OpenPBS and Torque: `#PBS` lines."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tutti.engine.model import SECOND
-from tutti.jobs.amounts import binary_memory
+from tutti.jobs.amounts import binary_memory, legal_name
 from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import duration
@@ -13,6 +13,8 @@ from tutti.jobs.flags import Flag, spec
 from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
+
+from . import moments
 
 TABLE = spec(
     "qsub",
@@ -22,14 +24,13 @@ TABLE = spec(
     S="S", c="c", k="k", u="u", C="C", P="P", d="d", D="D", w="w", V="V", h="h", I="I", X="X", z="z", f="f",
 )  # fmt: skip
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
-HEEDED = "N q l J t W p r h v d o e j"
+HEEDED = "N q l J t W p r h v d o e j a"
 NOT_HERE = {
     "A": "nobody is charged by account here; queues are",
     "P": "nobody is charged by project here; queues are",
     "k": "logs are kept; see `tutti logs`",
     "m": "no e-mail; a hook can send it",
     "M": "no e-mail; a hook can send it",
-    "a": "a job cannot be put off to a date; submit it then",
     "S": "the first line of the script says what runs it",
     "c": "snapshots are the job's own",
     "u": "jobs run as who submits them",
@@ -136,17 +137,17 @@ def _attribute(name: str, value: str, chunk: dict[str, Any], flag: Flag, draft: 
 def _rest(resources: dict[str, tuple[str, Flag]], draft: Draft) -> None:
     if "walltime" in resources:
         text, flag = resources["walltime"]
-        _parsed(
+        draft.parsed(
             "time",
             Flag(f"{flag.spelling} walltime", Word(text, flag.value.unknown)),
             lambda t: duration(t) // SECOND,
-            draft,
         )
     if "mem" in resources and not draft.has("mem"):
         text, flag = resources["mem"]
-        _parsed(
-            "mem", Flag(f"{flag.spelling} mem", Word(text, flag.value.unknown)), lambda t: binary_memory(t, "B"), draft
-        )
+        # It is the memory of the whole job.
+        nodes = draft.said.get("workers", 1)
+        whole = Flag(f"{flag.spelling} mem", Word(text, flag.value.unknown))
+        draft.parsed("mem", whole, lambda t: -(-binary_memory(t, "B") // nodes))
     for name, (value, _) in resources.items():
         if name not in {"walltime", "mem", "select", "nodes", "ncpus", "ngpus"}:
             why = "placement is our own" if name == "place" else "not a resource that is counted here"
@@ -157,11 +158,11 @@ def _simple(flags: dict[str, Flag], draft: Draft) -> None:
     for option, field in (("N", "name"), ("q", "queue"), ("d", "cwd")):
         if (flag := flags.get(option)) and not flag.value.unknown:
             text = flag.text.partition("@")[0] if field == "queue" else flag.text
-            draft.say(field, text, draft.place(flag.spelling))
+            draft.say(field, legal_name(text) if field == "name" else text, draft.place(flag.spelling))
     flag = flags.get("J") or flags.get("t")
-    _parsed("array", flag, lambda text: str(array(text, bare_is_count=False)), draft)
-    if flag := flags.get("p"):
-        _parsed("priority", flag, _priority, draft)
+    draft.parsed("array", flag, lambda text: str(array(text, bare_is_count=False)))
+    draft.parsed("priority", flags.get("p"), _priority)
+    draft.parsed("begin", flags.get("a"), moments.pbs)
     if flag := flags.get("h"):
         draft.say("held", True, draft.place(flag.spelling))
     if (flag := flags.get("r")) and flag.text == "n":
@@ -197,12 +198,3 @@ def _priority(text: str) -> int:
     if not re.fullmatch(r"[-+]?[0-9]{1,5}", text):
         raise Misread(f"{text!r} is no priority", "write -1024 to 1023")
     return int(text)
-
-
-def _parsed(field: str, flag: Flag | None, parse: Callable[[str], object], draft: Draft) -> None:
-    if flag is None or flag.value.unknown:
-        return
-    try:
-        draft.say(field, parse(flag.text), draft.place(flag.spelling))
-    except Misread as wrong:
-        draft.problem(f"{flag.spelling}: {wrong.what}", f"{flag.spelling} {flag.text}", wrong.hint)

@@ -1,10 +1,10 @@
 """Slurm: `#SBATCH` lines, and the options of sbatch and srun."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tutti.engine.model import MINUTE, SECOND
-from tutti.jobs.amounts import binary_memory
+from tutti.jobs.amounts import binary_memory, legal_name
 from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import clock
@@ -12,6 +12,8 @@ from tutti.jobs.flags import Flag, Given, Spec, spec
 from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
+
+from . import moments
 
 TABLE = spec(
     "sbatch",
@@ -66,20 +68,21 @@ TABLE = spec(
     B="extra-node-info",
 )
 HEEDED = (
-    "nodes ntasks ntasks-per-node cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu time "
+    "nodes ntasks ntasks-per-node cpus-per-task cpus-per-gpu tres-per-task gpus gpus-per-node gpus-per-task gres mem "
+    "mem-per-cpu mem-per-gpu time "
     "job-name partition array dependency signal chdir constraint hold requeue no-requeue priority nice spread-job "
-    "deadline "
+    "begin deadline "
     "output error open-mode wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
 )
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
 GRES = re.compile(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?(?:[:=]([0-9]{1,6}))?(?:\(.*\))?")
 TYPED = re.compile(r"(?:([A-Za-z][\w.-]*):)?([0-9]{1,6})")
 SIGNAL = re.compile(r"(?:[RB]+:)?(?:SIG)?([A-Za-z0-9]+)(?:@([0-9]{1,6}))?")
+TRES = {"cpu": "cpus-per-task", "gres/gpu": "gpus-per-task"}
 UNLIMITED = {"UNLIMITED", "INFINITE", "0"}
 NOT_HERE = {
     "account": "nobody is charged by account here; queues are",
     "qos": "queues and priorities say it here",
-    "begin": "a job cannot be put off to a date; submit it then",
     "nodelist": "nodes are not chosen by name",
     "nodefile": "nodes are not chosen by name",
     "exclude": "nodes are not excluded by name; drain them",
@@ -127,9 +130,11 @@ def fields(found: Given, draft: Draft) -> None:
     flags = found.flags
     resources(flags, draft)
     _simple(flags, draft)
-    _parsed("time", flags.get("time"), slurm_time, draft)
-    _parsed("array", flags.get("array"), lambda text: str(array(text, bare_is_count=False)), draft)
-    _parsed("signal", flags.get("signal"), _signal, draft)
+    draft.parsed("time", flags.get("time"), slurm_time)
+    draft.parsed("array", flags.get("array"), lambda text: str(array(text, bare_is_count=False)))
+    draft.parsed("signal", flags.get("signal"), _signal)
+    draft.parsed("begin", flags.get("begin"), moments.slurm)
+    draft.parsed("deadline", flags.get("deadline"), moments.slurm)
     _dependencies(flags.get("dependency"), draft)
     _output(flags, draft)
     draft.without_effect(found, NOT_HERE, HEEDED)
@@ -138,12 +143,12 @@ def fields(found: Given, draft: Draft) -> None:
 def _simple(flags: dict[str, Flag], draft: Draft) -> None:
     for option, field in (("job-name", "name"), ("partition", "queue"), ("chdir", "cwd")):
         if (flag := flags.get(option)) and not flag.value.unknown:
-            text = flag.text.split(",")[0] if option == "partition" else flag.text
-            draft.say(field, _name(text) if field == "name" else text, draft.place(flag.spelling))
+            text, _, others = flag.text.partition(",") if option == "partition" else (flag.text, "", "")
+            draft.say(field, legal_name(text) if field == "name" else text, draft.place(flag.spelling))
+            if others:
+                draft.ignore(f"{flag.spelling} {others}", f"a job waits in one queue, and {text} is the first")
     if flag := flags.get("constraint"):
-        draft.say(
-            "kind", [part for part in re.split(r"[|&,\[\]()]", flag.text) if part][:8], draft.place(flag.spelling)
-        )
+        _constraint(flag, draft)
     if flag := flags.get("hold"):
         draft.say("held", True, draft.place(flag.spelling))
     if flag := flags.get("no-requeue"):
@@ -155,28 +160,47 @@ def _simple(flags: dict[str, Flag], draft: Draft) -> None:
         draft.say("priority", -int(flag.text or "100"), draft.place(flag.spelling))
     if flag := flags.get("spread-job"):
         draft.say("arrange", "spread", draft.place(flag.spelling))
-    if (flag := flags.get("deadline")) and not flag.value.unknown:
-        draft.say("deadline", flag.text, draft.place(flag.spelling))
+
+
+def _constraint(flag: Flag, draft: Draft) -> None:
+    """Kinds of node that will do; a second feature that must hold as well is not known here."""
+    first, *others = re.split(r"[&,]", flag.text)
+    if kinds := [part for part in re.split(r"[|\[\]()*]", first) if part][:8]:
+        draft.say("kind", kinds, draft.place(flag.spelling))
+    for other in others:
+        draft.ignore(f"{flag.spelling} {other}", "one feature of a node is heeded, and the first was taken")
 
 
 def resources(flags: dict[str, Flag], draft: Draft) -> None:
     """Nodes as members where the job counts in nodes, tasks as members where it does not."""
-    asked = _Asked(flags, draft)
+    asked = _Asked(_with_tres(flags), draft)
     if asked.by_nodes:
         low, high = asked.nodes
         tasks = asked.tasks_on_a_node
         draft.say("workers", f"{low}:{high}" if high > low else low, asked.nodes_source)
         draft.ranks = tasks
         asked.say_gpus(asked.gpus_on_a_node(tasks))
-        draft.say("cpus", asked.cpus * tasks, asked.cpu_source(tasks))
+        asked.say_cpus(tasks)
     else:
         draft.say(
             "workers", asked.tasks, draft.place(asked.flag("ntasks").spelling) if "ntasks" in flags else "default"
         )
         draft.ranks = 1
         asked.say_gpus(asked.gpus_of_a_task())
-        draft.say("cpus", asked.cpus, asked.cpu_source(1))
+        asked.say_cpus(1)
     asked.say_memory()
+
+
+def _with_tres(flags: dict[str, Flag]) -> dict[str, Flag]:
+    """`--tres-per-task=cpu:4,gres/gpu:2` says what `--cpus-per-task` and `--gpus-per-task` say."""
+    flag = flags.get("tres-per-task")
+    said: dict[str, Flag] = {}
+    for part in flag.text.split(",") if flag else ():
+        name, _, value = part.strip().replace("=", ":").partition(":")
+        option = TRES.get(name)
+        if flag and option:
+            said[option] = Flag(flag.spelling, Word(value, flag.value.unknown))
+    return said | flags
 
 
 class _Asked:
@@ -262,7 +286,17 @@ class _Asked:
         if self.kind:
             self.draft.say("kind", [self.kind], found[1])
 
-    def cpu_source(self, tasks: int) -> str:
+    def say_cpus(self, tasks: int) -> None:
+        """Cores, by task or by device."""
+        per_gpu = self.draft.number(self.flags.get("cpus-per-gpu"))
+        gpus = self.draft.said.get("gpus", 0)
+        if per_gpu and gpus and "cpus-per-task" not in self.flags:
+            source = self.draft.place(self.flags["cpus-per-gpu"].spelling)
+            self.draft.say("cpus", per_gpu * gpus, f"{source} x {gpus} devices" if gpus > 1 else source)
+        else:
+            self.draft.say("cpus", self.cpus * tasks, self._cpu_source(tasks))
+
+    def _cpu_source(self, tasks: int) -> str:
         """Where the cores come from."""
         said = (
             self.draft.place(self.flags["cpus-per-task"].spelling)
@@ -285,6 +319,8 @@ class _Asked:
                 continue
             if amount:
                 self.draft.say("mem", amount, self.draft.place(flag.spelling))
+            else:
+                self.draft.ignore(f"{flag.spelling} {flag.text}", "all the memory of a node cannot be asked for")
 
 
 def slurm_time(text: str) -> float | str:
@@ -313,21 +349,6 @@ def _signal(text: str) -> str:
     if not found:
         raise Misread(f"{text!r} is no signal", "write B:USR1@120")
     return f"{found[1].upper()}@{found[2] or 60}s"
-
-
-def _parsed(field: str, flag: Flag | None, parse: Callable[[str], object], draft: Draft) -> None:
-    if flag is None:
-        return
-    if flag.value.unknown:
-        draft.ask(f"{flag.spelling} {flag.text}: known only when it runs")
-        return
-    try:
-        value = parse(flag.text)
-    except Misread as wrong:
-        draft.problem(f"{flag.spelling}: {wrong.what}", f"{flag.spelling} {flag.text}", wrong.hint)
-        return
-    if value != "":
-        draft.say(field, value, draft.place(flag.spelling))
 
 
 def _output(flags: dict[str, Flag], draft: Draft) -> None:
@@ -361,9 +382,3 @@ def _dependencies(flag: Flag | None, draft: Draft) -> None:
             draft.problem(f"{flag.spelling}: {part!r} is no dependency", f"{flag.spelling} {flag.text}", hint)
     if after:
         draft.say("after", after, draft.place(flag.spelling))
-
-
-def _name(text: str) -> str:
-    """A name that is legal here."""
-    plain = re.sub(r"[^\w.@+-]+", "-", text).strip("-.")
-    return plain if plain and plain[0].isalnum() else f"job-{plain}".rstrip("-")

@@ -3,6 +3,7 @@
 import shlex
 
 from tutti.engine.model import NEVER, SECOND, Coupling, Role
+from tutti.jobs.durations import DATE, duration, in_zone
 from tutti.jobs.finish import bounds
 from tutti.jobs.job import CPU, MEMORY
 from tutti.jobs.understood import Understood
@@ -22,6 +23,8 @@ def sbatch(found: Understood) -> str:
         lines.append(f"#SBATCH --partition={gang.queue}")
     if gang.priority:
         lines.append(f"#SBATCH --nice={-gang.priority}")
+    lines += [f"#SBATCH --begin={_moment(found.job.begin)}"] if gang.begin else []
+    lines += [f"#SBATCH --deadline={_moment(found.job.deadline)}"] if gang.deadline < NEVER else []
     if gang.after:
         lines.append(f"#SBATCH --dependency={','.join(map(_dependency, gang.after))}")
     if found.job.signal:
@@ -46,6 +49,14 @@ def _size(found: Understood, role: Role) -> list[str]:
         lines.append(f"#SBATCH --mem={-(-asked[MEMORY] // (1 << 20))}M")
     kinds = [tag.removeprefix("kind=") for tags in (role.shapes[0].tags if role.shapes else ()) for tag in tags]
     return [*lines, f"#SBATCH --constraint={'|'.join(kinds)}"] if kinds and "=" not in kinds[0] else lines
+
+
+def _moment(written: int | str) -> str:
+    """A moment as Slurm takes it: so many seconds from now, or a date of this machine's zone."""
+    text = str(written)
+    if DATE.match(text):
+        return in_zone(text).astimezone().strftime("%Y-%m-%dT%H:%M:%S")
+    return f"now+{duration(text) // SECOND}"
 
 
 def _dependency(entry: str) -> str:

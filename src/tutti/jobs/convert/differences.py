@@ -21,6 +21,7 @@ def _gang(before: Gang, after: Gang) -> Iterator[str]:
     yield from _changed("priority", before.priority, after.priority)
     yield from _changed("time limit", _time(before.estimate.limit), _time(after.estimate.limit))
     yield from _changed("probable run time", _time(before.estimate.p50 or NEVER), _time(after.estimate.p50 or NEVER))
+    yield from _changed("not before", _time(before.begin or NEVER), _time(after.begin or NEVER))
     yield from _changed("deadline", _time(before.deadline), _time(after.deadline))
     yield from _changed("longest wait", before.max_wait, after.max_wait)
     yield from _changed("may be interrupted", before.preemptible, after.preemptible)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tutti.engine.model import NEVER, SECOND, Coupling, Gang, Resizing, Role
+from tutti.engine.model import NEVER, Coupling, Gang, Resizing, Role
 from tutti.jobs.durations import spelled
 from tutti.jobs.finish import bounds
 from tutti.jobs.job import CPU, MEMORY
@@ -18,7 +18,7 @@ def job_file(found: Understood) -> str:
     if job.command:
         table["command"] = job.command if isinstance(job.command, str) else list(job.command)
     table |= _gang(gang)
-    table |= {field: getattr(job, field) for field in ("cwd", "signal") if getattr(job, field)}
+    table |= {field: getattr(job, field) for field in ("cwd", "signal", "begin", "deadline") if getattr(job, field)}
     if job.array != "":
         table |= {"array": job.array} | _ask(gang.roles[0])
         return _toml(table)
@@ -38,8 +38,6 @@ def _gang(gang: Gang) -> dict[str, Any]:
         found["time"] = spelled(gang.estimate.limit)
     if gang.estimate.p50:
         found["expect"] = spelled(gang.estimate.p50)
-    if gang.deadline < NEVER:
-        found["deadline"] = f"{gang.deadline // SECOND}s"
     if gang.after:
         found["after"] = list(gang.after)
     if gang.resizing is not Resizing.NONE:

@@ -46,7 +46,7 @@ def read_trainer(call: Call, draft: Draft) -> None:
     if draft.launcher:
         return
     place = f"{call.name}({{}}) at {call.place}"
-    nodes, devices = call.keywords.get("num_nodes"), call.keywords.get("devices")
+    nodes, devices = call.keywords.get("num_nodes"), call.keywords.get("devices", call.keywords.get("gpus"))
     if isinstance(nodes, int) and nodes > 0:
         draft.say("workers", nodes, place.format(f"num_nodes={nodes}"))
     count = len(devices) if isinstance(devices, list | tuple) else devices

@@ -71,6 +71,8 @@ def _ranks(flag: Flag | None, draft: Draft) -> None:
     if flag.text in WHOLE_NODE:
         if flag.text == "cpu":
             draft.say("gpus", 0, draft.place(f"{flag.spelling} cpu"))
+            if not draft.has("cpus"):
+                draft.ask(f"{flag.spelling} cpu: a rank on every core of the node; say how many with --cpus")
         elif not draft.has("gpus"):
             draft.ask(f"{flag.spelling} {flag.text}: a rank on every device of the node; say how many with --gpus")
         draft.ranks = draft.said.get("gpus", 0)
