@@ -39,6 +39,8 @@ class Submission(Wire, frozen=True, kw_only=True):
 
     job: dict[str, Any]
     context: Context
+    gangs: list[dict[str, Any]] = []
+    """For a dry run: the gangs of a manifest, whole, in place of the job."""
 
 
 class Submit(Wire, frozen=True, kw_only=True):

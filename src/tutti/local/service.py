@@ -354,14 +354,14 @@ class LocalService:
             view = self.driver.world.view()
             found = await asyncio.to_thread(self.watching.decided, view, now_us())
             return t.PlanAnswer(lines=plan_lines(view, found), actions=[msgspec.to_builtins(a) for a in found.actions])
-        made = await self.intake.submit(t.Submit(jobs=[asked], dry_run=True), by)
-        view, found = await asyncio.to_thread(self.intake.dry_run, made[0])
-        starts = any(isinstance(action, Start) and action.gang == made[0].name for action in found.actions)
+        gangs = await self.intake.looked_at(asked, by)
+        view, found = await asyncio.to_thread(self.intake.dry_run, gangs)
+        starting = {action.gang for action in found.actions if isinstance(action, Start)}
         return t.PlanAnswer(
             lines=plan_lines(view, found),
             actions=[msgspec.to_builtins(action) for action in found.actions],
-            fits=starts,
-            job=made[0].name,
+            fits=starting >= {gang.name for gang in gangs},
+            job=", ".join(gang.name for gang in gangs),
         )
 
     async def what_if(self, asked: t.WhatIf) -> dict[str, Any]:
