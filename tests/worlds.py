@@ -474,7 +474,7 @@ def mishaps(draw: st.DrawFn, built: Builder, now: int, reach: Reach) -> None:
     turned = st.sampled_from([NodeState.DRAINING, NodeState.QUARANTINED, NodeState.LOST])
     kinds = ["node", "window"] if not reach.plain or not world.classes.load(world.node_index[node]) else ["window"]
     if seated:
-        kinds += ["ended", "leaving", "estimated", *([] if reach.plain else ["member", "progress", "interrupted"])]
+        kinds += ["ended", "leaving", "estimated", *([] if reach.plain else ["member", "progress", "interrupted", "smaller"])]
     kind = draw(st.sampled_from(kinds))
     at = draw(st.integers(100, now // SECOND)) * SECOND
     gang = draw(st.sampled_from(seated)) if seated else ""
@@ -493,8 +493,18 @@ def mishaps(draw: st.DrawFn, built: Builder, now: int, reach: Reach) -> None:
     elif kind == "progress":
         steps, rate = draw(st.integers(0, 50)), draw(st.integers(0, 900))
         built.add(ev.Reported(at, gang, Progress(draw(st.integers(0, 50)), steps, rate, at, at)))
+    elif kind == "smaller":
+        built.add(ev.Changed(at, made_smaller(built.world, gang)))
     else:
         draw(losses(built, gang, at))
+
+
+def made_smaller(world: World, name: str) -> Gang:
+    """A running gang whose owner would like to see it with one member of each role."""
+    job = world.jobs[world.slots[name]]
+    assert job is not None
+    roles = tuple(msgspec.structs.replace(role, min=1, want=1, max=1) for role in job.gang.roles)
+    return msgspec.structs.replace(job.gang, roles=roles, resizing=Resizing.LIVE, sheds=True)
 
 
 @st.composite

@@ -138,7 +138,7 @@ def wrong_sizes(job: Job, seats: tuple[Seats, ...]) -> Iterator[str]:
         done = job.life.done[at] if at < len(job.life.done) else 0
         loose, spare = role.coupling is Coupling.LOOSE, bool(role.spare_for and job.life.lost)
         rule = SizeRule() if loose or spare else role.rule
-        low, high = 0 if loose or spare else low, high - done if loose else high
+        low, high = 0 if loose or spare else low, high - done if loose else max(high, _had(job, at))
         if not low <= held.members <= high:
             yield f"role {role.name!r} has {held.members} members, not {low} to {high}"
         elif held.members and not legal(rule, held.members):
@@ -147,6 +147,13 @@ def wrong_sizes(job: Job, seats: tuple[Seats, ...]) -> Iterator[str]:
             yield f"role {role.name!r} has {held.members} members, which the job says it cannot have"
     if not any(held.nodes for held in seats):
         yield "it gets no seat at all"
+
+
+def _had(job: Job, role: int) -> int:
+    """What a role may keep although it is too much: its owner made the gang smaller, and it has not shrunk yet."""
+    if not job.gang.sheds:
+        return 0
+    return sum(held[role].members for held in (job.life.seats, job.life.lost) if role < len(held))
 
 
 def legal(rule: SizeRule, size: int) -> bool:

@@ -26,7 +26,7 @@ from .reserve import (
     stands_ahead,
     wait_for_eviction,
 )
-from .resize import fill_loose, grow
+from .resize import fill_loose, give_back, grow
 from .rotate import rotate
 from .together import seat_roles
 from .view import View
@@ -43,6 +43,7 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
     if view.watched:
         hold_targets(desk)
         mend(desk)
+        give_back(desk)
     drain(desk)
     if view.queued:
         if view.promised:

@@ -256,6 +256,8 @@ class Gang(Data, frozen=True):
     """Whether others may be asked to make room for it."""
     parkable: bool = False
     resizing: Resizing = Resizing.NONE
+    sheds: bool = False
+    """Whether it gives back members beyond its most while it runs: its owner made it smaller."""
     speed: Speed = Speed()
     on_loss: OnLoss = OnLoss.RESTART
     hold_up_to: int = 10 * MINUTE

@@ -1,4 +1,7 @@
-"""Which running gangs get more members? Loose ones whatever fits, elastic ones where a member adds the most."""
+"""Which running gangs change their size? Loose ones get whatever fits, elastic ones members where they add the most.
+
+A gang whose owner wants fewer members than it has gives the others back.
+"""
 
 import heapq
 
@@ -6,14 +9,17 @@ import numpy as np
 
 from .desk import Desk
 from .estimate import leading_role
-from .model import Coupling, Job, Resizing, Role, Seats, State
+from .model import SECOND, Coupling, Job, Resizing, Role, Seats, State
 from .place import Need, Outlook, Seating
-from .plan import Grow
+from .plan import Grow, Shrink
 from .profile import Bools
-from .ranks import grown
-from .sizes import marginal, next_legal, role_rule
+from .ranks import cut, grown
+from .sizes import largest_legal, marginal, next_legal, role_rule
 from .topology import NODE
 from .whole import allowed
+
+ASK_AGAIN = 10 * SECOND
+"""A gang that was just resized, or has just refused to be, is not asked again before this time is over."""
 
 
 def fill_loose(desk: Desk) -> None:
@@ -27,6 +33,31 @@ def fill_loose(desk: Desk) -> None:
         if seats != job.life.seats:
             desk.act(Grow(job.gang.name, desk.view.number, seats=seats))
             desk.disturbed.add(job.gang.name)
+
+
+def give_back(desk: Desk) -> None:
+    """Elastic gangs that may no longer be as large as they are shrink to the largest size that is left to them."""
+    for job in _running(desk):
+        if not job.gang.sheds or job.gang.resizing is not Resizing.LIVE:
+            continue
+        seats = tuple(_at_most(desk, job, role, held) for role, held in enumerate(job.life.seats))
+        if seats == job.life.seats:
+            continue
+        if job.life.resized + ASK_AGAIN > desk.now:
+            desk.wake(job.life.resized + ASK_AGAIN)
+        else:
+            by = desk.now + desk.policy.reclaim.grace
+            desk.act(Shrink(job.gang.name, desk.view.number, seats=seats, by=by))
+            desk.disturbed.add(job.gang.name)
+
+
+def _at_most(desk: Desk, job: Job, role: int, held: Seats) -> Seats:
+    """The seats of a role, without those beyond what it may have."""
+    found = desk.sizes(job, role, held.shape)
+    if held.members <= found.high:
+        return held
+    size = largest_legal(role_rule(job.gang.roles[role]), found.low, found.high)
+    return cut(held, size) if size in found.legal else held
 
 
 def grow(desk: Desk) -> None:
