@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tutti.errors import Misused, NotFound
+from tutti.sim.protocols.fgd import Gradient, Loss, usual
 from tutti.sim.protocols.openb import (
     POLICIES,
-    Nodes,
-    Pod,
     allocated,
     arrivals,
     best_fit,
@@ -15,6 +14,7 @@ from tutti.sim.protocols.openb import (
     mean_allocated,
     packing,
 )
+from tutti.sim.protocols.shares import Nodes, Pod
 
 ROWS = [
     {"cpu_milli": "8000", "memory_mib": "1000", "gpu": str(gpus), "model": model}
@@ -61,6 +61,28 @@ def test_clustering_goes_where_only_its_like_are():
     assert clustering(nodes, np.arange(3), share).tolist() == [46, 94, 72]
     assert clustering(nodes, np.arange(3), whole).tolist() == [46, 19, 72]
     assert clustering(nodes, np.arange(3), Pod(1, 1, 0, 0, ANY)).tolist() == [0, 0, 0]
+
+
+def test_fragmentation_is_what_the_usual_pod_cannot_use():
+    half, whole, cpu = Pod(0, 0, 1, 500, ANY), Pod(0, 0, 1, 1000, ANY), Pod(100, 0, 0, 0, ANY)
+    asks = usual([half, whole, whole, cpu])
+    assert [(ask.gpus, ask.share, ask.part) for ask in asks] == [(1, 1000, 0.5), (0, 0, 0.25), (1, 500, 0.25)]
+    nodes = Nodes(ROWS)
+    nodes.take(1, half)
+    loss = Loss(asks, nodes.model).of(nodes.cpu, nodes.gpu, np.arange(2))
+    # To the pod without a GPU all is lost; to the whole one the half that is left of the first GPU of node 1.
+    assert loss.tolist() == [0.25 * 1000, 0.25 * 1500 + 0.5 * 500]
+
+
+def test_gradient_descent_fills_the_broken_gpu_and_keeps_the_whole_ones():
+    half, whole = Pod(0, 0, 1, 500, ANY), Pod(0, 0, 1, 1000, ANY)
+    nodes = Nodes(ROWS)
+    gradient = Gradient(nodes, [half, whole, whole])
+    nodes.take(1, half, 1)
+    gradient.placed(1)
+    assert nodes.gpu[1].tolist()[:2] == [1000, 500]
+    assert gradient.choose(half, np.arange(2)) == (1, 1)
+    assert gradient.choose(whole, np.arange(2))[1] == -1
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -37,13 +37,14 @@ class Epochs(NamedTuple):
 
 
 class Profile:
-    """One application. Times are seconds."""
+    """One application, on one kind of GPU where there are several. Times are seconds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str = "") -> None:
         self.name = folder.name
         self.runs = dict(sorted(_validations(folder).items()))
-        self.placements = _placements(folder / "placements.csv")
-        self.levels = _levels(self.placements, folder / "scalability.csv")
+        on = f"-{kind}" if kind else ""
+        self.placements = _placements(folder / f"placements{on}.csv")
+        self.levels = _levels(self.placements, folder / f"scalability{on}.csv")
         batches = [point[0] for curve in self.placements.values() for point in curve]
         self.least_local = int(min(batches))
         self.most_local = MOST_LOCAL.get(self.name, int(max(batches)))
@@ -77,8 +78,7 @@ class Profile:
 
     def _step(self, placement: tuple[int, ...], local: int) -> tuple[float, float]:
         """Step and synchronising time on these GPUs per node."""
-        rotations = (placement[i:] + placement[:i] for i in range(len(placement)))
-        known = self.placements.get(min(rotations))
+        known = self.placements.get(_turned(placement))
         if known is not None:
             return _at(known, local)
         return self._far(min(len(placement), max(self.levels)), sum(placement), local)
@@ -107,12 +107,26 @@ class Profile:
         each = math.ceil(local / (extra + 1) - EPSILON)
         return Batch(min(each, self.most_batch // (replicas * (extra + 1))), extra)
 
+    def most_local_on(self, placement: tuple[int, ...]) -> int:
+        """The largest batch of one GPU that was measured with so many GPUs per node."""
+        curve = self.placements.get(_turned(placement))
+        if curve is None:
+            wider = [level for nodes, level in self.levels.items() if nodes >= len(placement)]
+            curves = [curve for level in wider for size, curve in level.items() if size >= sum(placement)]
+            curve = max(curves, key=lambda points: points[-1][0], default=[(float(self.most_local), 0.0, 0.0)])
+        return int(curve[-1][0])
+
     def run_time(self, batch: int, placement: tuple[int, ...]) -> float:
         """How long the whole job takes on these GPUs, in seconds."""
         replicas = sum(placement)
         split = self.split(batch, replicas, replicas == 1 and batch > self.first_batch)
         step, sync = self.step(placement, split.local)
         return self.iterations(batch, self.epochs - 1) * (step + (step - sync) * split.extra)
+
+
+def _turned(placement: tuple[int, ...]) -> tuple[int, ...]:
+    """The way round in which a placement is written down."""
+    return min(placement[i:] + placement[:i] for i in range(len(placement)))
 
 
 def compact(replicas: int, per_node: int = 4) -> tuple[int, ...]:

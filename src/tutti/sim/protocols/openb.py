@@ -1,87 +1,24 @@
 """Packing shares of GPUs, as the study of fragmentation on Alibaba's openb cluster does (FGD, ATC 2023).
 
 Pods arrive until they ask for 130 % of all GPUs, none leaves, and what counts is the part of the GPUs that is given
-away. Shares of a GPU exist here alone: the scheduler gives whole devices.
+away.
 """
 
 import csv
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tutti.errors import Misused, NotFound
 
-WHOLE = 1000
-MOST_GPUS = 8
+from .fgd import Gradient
+from .shares import MOST_GPUS, WHOLE, Floats, Ints, Nodes, Pod
+
 MOST_CPU = 128_000
 """The study counts processors as parts of this many thousandths."""
 ARRIVALS = 1.3
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
-class Pod(NamedTuple):
-    """What one pod asks for; `share` is of each of its GPUs, in thousandths."""
-
-    cpu: int
-    memory: int
-    gpus: int
-    share: int
-    models: frozenset[str]
-
-    @property
-    def kind(self) -> int:
-        """Pods that belong together: a share of a GPU is 0, otherwise so many GPUs."""
-        return self.gpus if self.share >= WHOLE else 0
-
-
-class Nodes:
-    """Free amounts of every node; GPUs one by one, -1 where a node has fewer."""
-
-    def __init__(self, rows: list[dict[str, str]]) -> None:
-        count = [int(row["gpu"]) for row in rows]
-        self.cpu = np.array([int(row["cpu_milli"]) for row in rows], np.int64)
-        self.memory = np.array([int(row["memory_mib"]) for row in rows], np.int64)
-        self.gpu = np.where(np.arange(MOST_GPUS) < np.array(count)[:, None], WHOLE, -1).astype(np.int64)
-        self.model = np.array([row["model"] for row in rows])
-        self.kinds = np.zeros((len(rows), MOST_GPUS + 1), np.int64)
-        """How many pods of each kind sit on each node."""
-        self.capacity = int(sum(count)) * WHOLE
-        self._by_models: dict[frozenset[str], NDArray[np.bool_]] = {}
-
-    def fitting(self, pod: Pod) -> Ints:
-        """Nodes that can take the pod."""
-        fits = (self.cpu >= pod.cpu) & (self.memory >= pod.memory)
-        if pod.models:
-            known = self._by_models.get(pod.models)
-            if known is None:
-                known = self._by_models[pod.models] = np.isin(self.model, sorted(pod.models))
-            fits &= known
-        if pod.gpus:
-            fits &= (self.gpu >= pod.share).sum(1) >= pod.gpus
-        return np.flatnonzero(fits)
-
-    def take(self, node: int, pod: Pod) -> None:
-        """Give the pod the fullest GPUs of a node that still have its share."""
-        self.cpu[node] -= pod.cpu
-        self.memory[node] -= pod.memory
-        row = self.gpu[node]
-        if pod.gpus:
-            self.kinds[node, pod.kind] += 1
-        for _ in range(pod.gpus):
-            room = np.where(row >= pod.share, row, WHOLE + 1)
-            row[int(room.argmin())] -= pod.share
-
-    def free(self, which: Ints) -> Ints:
-        """Free shares of all GPUs of each node together."""
-        total: Ints = np.maximum(self.gpu[which], 0).sum(1)
-        return total
-
-
 Score = Callable[[Nodes, Ints, Pod], Ints]
 """How much each node is wanted, from 0 to 100 in whole numbers; of equals the first by name is taken."""
 
@@ -131,8 +68,10 @@ def _whole(scores: Floats) -> Ints:
     return scores.astype(np.int64)
 
 
+FGD = "fgd"
 POLICIES: dict[str, Score | None] = {
     "random": None,
+    FGD: None,
     "dot-product": dot_product,
     "clustering": clustering,
     "packing": packing,
@@ -153,15 +92,30 @@ def arrivals(pods: list[Pod], capacity: int, seed: int) -> list[Pod]:
 
 def allocated(nodes: Nodes, pods: list[Pod], policy: str, seed: int) -> float:
     """Percent of all GPUs that are given away when 130 % have been asked for."""
-    score, given = POLICIES[policy], 0
-    draws = random.Random(f"place {seed}")
+    choose, given = chooser(nodes, pods, policy, seed), 0
     for pod in arrivals(pods, nodes.capacity, seed):
         which = nodes.fitting(pod)
         if len(which):
-            best = draws.randrange(len(which)) if score is None else int(score(nodes, which, pod).argmax())
-            nodes.take(int(which[best]), pod)
+            choose(pod, which)
             given += pod.gpus * pod.share
     return 100 * given / nodes.capacity
+
+
+def chooser(nodes: Nodes, pods: list[Pod], policy: str, seed: int) -> Callable[[Pod, Ints], None]:
+    """What puts a pod on one of the nodes that can take it."""
+    draws, score = random.Random(f"place {seed}"), POLICIES[policy]
+    gradient = Gradient(nodes, pods) if policy == FGD else None
+
+    def choose(pod: Pod, which: Ints) -> None:
+        if gradient is not None:
+            node, gpu = gradient.choose(pod, which)
+            nodes.take(node, pod, gpu)
+            gradient.placed(node)
+        else:
+            at = draws.randrange(len(which)) if score is None else int(score(nodes, which, pod).argmax())
+            nodes.take(int(which[at]), pod)
+
+    return choose
 
 
 def mean_allocated(folder: Path, workload: str, policy: str, seeds: range) -> float:
