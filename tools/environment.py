@@ -69,7 +69,15 @@ def prepare(root: Path, cache: Path, wanted: list[str]) -> None:
             if name != BESIDE:
                 below.append(folders[name])
         link_clone(root, below)
+        compile_sources(root)
         write_atomically(root / ".venv" / "layers.json", json.dumps(stamp, indent=1))
+
+
+def compile_sources(root: Path) -> None:
+    """Commands start faster where bytecode is ready, and some machines forbid that it is written on the way."""
+    command = [root / ".venv" / "bin" / "python", "-m", "compileall", "-q", root / "src"]
+    with contextlib.suppress(OSError):
+        subprocess.run(command, check=False, capture_output=True)
 
 
 def cache_folder() -> Path:

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -47,6 +46,8 @@ class LazyGroup(click.Group):
 
 
 def unknown_command(name: str, table: Mapping[str, Entry]) -> Misused:
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
     close = get_close_matches(name, table, n=1, cutoff=0.5)
     return Misused(f"there is no command '{name}'.", hint=f"tutti {close[0]}" if close else "tutti --help")
 

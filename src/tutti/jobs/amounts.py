@@ -5,14 +5,15 @@ from fractions import Fraction
 
 from tutti.engine.model import MOST_AMOUNT, MOST_MEMBERS
 
+from .lazy import pattern
 from .problems import Misread
 
-NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
+NUMBER = pattern(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
 DECIMAL = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 BINARY = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40, "pi": 1 << 50}
 A_MEMORY = "write bytes or a unit: 512M, 80G, 64GiB"
 A_CPU = "write cores: 4, 0.5, or 500m"
-WORKERS = re.compile(r"([0-9]{1,9})(?:\s*[:-]\s*([0-9]{1,9}))?")
+WORKERS = pattern(r"([0-9]{1,9})(?:\s*[:-]\s*([0-9]{1,9}))?")
 
 
 def memory(written: float | str) -> int:

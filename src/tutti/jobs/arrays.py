@@ -4,9 +4,10 @@ import re
 
 from tutti.engine.model import MOST_MEMBERS, Data
 
+from .lazy import pattern
 from .problems import Misread
 
-PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+PART = pattern(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
 AN_ARRAY = "write 500, 0-99, 1,5,7, 0-20:4, and %10 at the end for at most ten at once"
 
 

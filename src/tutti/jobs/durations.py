@@ -6,12 +6,13 @@ from fractions import Fraction
 
 from tutti.engine.model import DAY, HOUR, MINUTE, NEVER, SECOND
 
+from .lazy import pattern
 from .problems import Misread
 
 UNITS = {"w": 7 * DAY, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": 1000}
-SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|[wdhms])")
-CLOCK = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
-DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
+SPAN = pattern(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|[wdhms])")
+CLOCK = pattern(r"(?:([0-9]{1,5})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?")
+DATE = pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
 A_DURATION = "write seconds, or a text such as 90s, 30m, 2h30m, 7d or 1-12:00:00"
 A_MOMENT = "write a duration from now (2h30m) or a date with its zone (2030-05-01T12:00:00+02:00)"
 

@@ -1,36 +1,35 @@
 """Job files of our own: TOML or YAML, and `#tutti:` lines in a script. Unknown keys are errors, all of them at once."""
 
+import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from .files import read_text
+from .files import Named, read_text
 from .gang import problems_of
 from .job import Job, Part
+from .lazy import pattern
 from .problems import BadJob, Problem, nearest
 
-DIRECTIVE = re.compile(r"\s*#tutti:\s*(.*)")
+DIRECTIVE = pattern(r"\s*#tutti:\s*(.*)")
 MARK = "#tutti:"
 PART = r"(?:[\w-]{1,80}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
-DEEP_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*{PART}(?:[ \t]*\.[ \t]*{PART}){{100}}", re.MULTILINE)
+DEEP_KEY = pattern(rf"(?:^|[\[{{,])[ \t]*{PART}(?:[ \t]*\.[ \t]*{PART}){{100}}", re.MULTILINE)
 """A key of a hundred parts: more than any has."""
 Lines = Callable[..., int]
-EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+EXPECTED = pattern(r"Expected `([^`]*)`, got `([^`]*)`")
 IN_WORDS = {
     "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "array": "a list",
     "object": "a table", "null": "nothing",
 }  # fmt: skip
 
 
-def read_job_file(path: str | Path) -> Job:
+def read_job_file(path: Named) -> Job:
     """The job in a file: .toml, .yaml, .yml, or a script with `#tutti:` lines."""
-    path = Path(path)
-    return read_job(read_text(path), str(path))
+    return read_job(read_text(path), os.fspath(path))
 
 
 def read_job(text: str, source: str = "job.toml") -> Job:
@@ -82,6 +81,8 @@ def _directive(said: str) -> dict[str, Any]:
         from .options import from_words  # noqa: PLC0415 - click is needed for this form only
 
         return from_words(said)
+    import tomllib  # noqa: PLC0415 - most jobs are written in something else
+
     try:
         return tomllib.loads(said)
     except tomllib.TOMLDecodeError:
@@ -109,6 +110,8 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise BadJob(
             [Problem("not TOML that anybody would write: a key of so many parts", file=source, line=line)], source
         )
+    import tomllib  # noqa: PLC0415 - most jobs are written in something else
+
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as broken:

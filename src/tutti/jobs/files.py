@@ -2,9 +2,11 @@
 
 import os
 import stat
-from pathlib import Path
 
 from .problems import BadJob, Problem
+
+Named = str | os.PathLike[str]
+"""Not `pathlib`: whoever asks about a line waits for every import."""
 
 MOST_BYTES = 4 << 20
 
@@ -12,15 +14,32 @@ MOST_BYTES = 4 << 20
 class Files:
     """Files by the name the job gives them. What is not there is no error: much is known without it."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = folder or Path()
+    def __init__(self, folder: Named | None = None) -> None:
+        self.folder = os.fspath(folder or "")
         self.read: dict[str, str | None] = {}
 
     def text(self, name: str) -> str | None:
         """The text of a file; None where it is missing, no plain file, too large or not text."""
         if name not in self.read:
-            self.read[name] = _text(self.folder / name) if name and "\0" not in name and len(name) < 4096 else None
+            self.read[name] = _text(beside(self.folder, name)) if _is_name(name) else None
         return self.read[name]
+
+
+def beside(folder: str, name: str) -> str:
+    """A file by its name, from a folder."""
+    return name if not folder or name.startswith("/") else f"{folder}/{name}"
+
+
+def is_file(path: Named) -> bool:
+    """Whether there is a plain file of that name."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and "\0" not in name and len(name) < 4096
 
 
 class NoFiles(Files):
@@ -32,7 +51,7 @@ class NoFiles(Files):
         return None
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Named) -> str:
     """A file that has to be there. Raises BadJob, with what is wrong."""
     try:
         data = read_bytes(path)
@@ -49,7 +68,7 @@ def read_text(path: Path) -> str:
         raise BadJob([Problem("it is not text (UTF-8)", file=str(path))], str(path)) from None
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Named) -> bytes:
     """One byte more than the most that is taken, of a plain file; a pipe or a device is not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
@@ -58,7 +77,7 @@ def read_bytes(path: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Named) -> str | None:
     try:
         data = read_bytes(path)
         return data.decode() if len(data) <= MOST_BYTES else None

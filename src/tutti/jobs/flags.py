@@ -1,7 +1,6 @@
 """Options of other people's programs: which were given, with what, and where the program's own words begin."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from .problems import Misread, nearest
@@ -129,6 +128,8 @@ class _Given:
         return fits[0] if len(fits) == 1 else None
 
     def _strange(self, spelling: str, equals: str, unknown: tuple[str, ...]) -> None:
+        from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
         close = get_close_matches(canonical(spelling), list(self.table.takes), 1, CLOSE)
         if (self.table.strict or (close and spelling.startswith("--"))) and not unknown:
             raise Misread(f"{self.table.program} has no option {spelling}", self._instead(spelling))

@@ -1,6 +1,5 @@
 """From a job to the gang the scheduler sees, or to everything that is wrong with the job."""
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -23,15 +22,16 @@ from .amounts import count, cpu, memory, workers
 from .arrays import Array, array
 from .durations import duration, moment
 from .job import CPU, DEVICE, HOOK_EVENTS, MEMORY, Job, Part
+from .lazy import pattern
 from .problems import BadJob, Misread, Problem, nearest
 from .size_rule import size_rule
 
 T = TypeVar("T")
 POOL, NODE = "pool", "node"
 AFTER = ("ok", "any", "failed")
-NAME = re.compile(r"[A-Za-z0-9][\w.@+-]{0,199}")
-GROUP = re.compile(r"([0-9]{1,7})@([\w./-]{1,60})")
-SIGNAL = re.compile(r"(?:SIG)?([A-Z][A-Z0-9+]{1,9}|[0-9]{1,2})(?:@(.+))?")
+NAME = pattern(r"[A-Za-z0-9][\w.@+-]{0,199}")
+GROUP = pattern(r"([0-9]{1,7})@([\w./-]{1,60})")
+SIGNAL = pattern(r"(?:SIG)?([A-Z][A-Z0-9+]{1,9}|[0-9]{1,2})(?:@(.+))?")
 A_NAME = "write letters, digits and . _ - @ +, beginning with a letter or digit"
 
 

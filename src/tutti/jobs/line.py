@@ -3,15 +3,15 @@
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import PurePath
 
 from .draft import Draft
+from .lazy import pattern
 from .problems import Misread
 from .shell import Command, Word, commands
 
 MOST_DEPTH = 6
-ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-PYTHON = re.compile(r"python(?:[0-9](?:\.[0-9]+)?)?|pypy3?|ipython")
+ASSIGN = pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+PYTHON = pattern(r"python(?:[0-9](?:\.[0-9]+)?)?|pypy3?|ipython")
 SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
 TORCH_MODULES = {
     "torch.distributed.run",
@@ -126,6 +126,11 @@ SAYS = {
 }
 
 
+def base(path: str) -> str:
+    """The name of a program without its folder."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def read(words: Sequence[Word], draft: Draft, depth: int = 0) -> None:
     """Everything a line says, from its outermost word inwards."""
     words = unwrapped(words, draft)
@@ -146,7 +151,7 @@ def _shown_devices(draft: Draft) -> None:
 
 
 def _read_unwrapped(words: Sequence[Word], draft: Draft, depth: int) -> None:
-    name = PurePath(words[0].text).name
+    name = base(words[0].text)
     rest = tuple(words[1:])
     inner = _launched(name, rest, draft)
     if inner is not None:
@@ -168,7 +173,7 @@ def is_launcher(words: Sequence[Word]) -> bool:
     words = unwrapped(words, None)
     if not words:
         return False
-    name = PurePath(words[0].text).name
+    name = base(words[0].text)
     known = name in LAUNCHERS or name.startswith("dask-") or name in {"accelerate", "fabric", "lightning", "dask"}
     if name in SHELLS and len(words) > 1:
         return words[1].text.endswith((".sh", ".bash")) or words[1].text.startswith("-")
@@ -181,7 +186,7 @@ def unwrapped(words: Sequence[Word], draft: Draft | None) -> tuple[Word, ...]:
     for _ in range(32):
         if not words:
             return words
-        name = PurePath(words[0].text).name
+        name = base(words[0].text)
         if assign := ASSIGN.fullmatch(words[0].text):
             if draft is not None and not words[0].unknown:
                 draft.env[assign[1]] = assign[2]
@@ -216,9 +221,7 @@ def _contained(words: Sequence[Word], draft: Draft | None) -> tuple[Word, ...]:
         words[2:], {"-B", "--bind", "--pwd", "-H", "--home", "--env", "--overlay", "-W", "--workdir"}
     )
     if draft is not None and inner:
-        draft.ignore(
-            f"{PurePath(words[0].text).name} {words[1].text} {inner[0].text}", "the container is run as written"
-        )
+        draft.ignore(f"{base(words[0].text)} {words[1].text} {inner[0].text}", "the container is run as written")
     return inner[1:]
 
 
@@ -297,7 +300,7 @@ def read_script(found: Sequence[Command], draft: Draft, depth: int = 0) -> None:
     starts = [command for command in found if is_launcher(command.words)]
     if not starts:
         return
-    launchers = [c for c in starts if not PYTHON.fullmatch(PurePath(unwrapped(c.words, None)[0].text).name)]
+    launchers = [c for c in starts if not PYTHON.fullmatch(base(unwrapped(c.words, None)[0].text))]
     chosen = next((c for c in launchers or starts), starts[0])
     modules = [c for c in starts if any(word.text in TORCH_MODULES for word in c.words)]
     if not launchers and modules:
@@ -310,7 +313,7 @@ def read_script(found: Sequence[Command], draft: Draft, depth: int = 0) -> None:
         read(chosen.words, draft, depth)
     except Misread as wrong:
         draft.problem(wrong.what, "", wrong.hint)
-    others = [c for c in launchers if c is not chosen and PurePath(unwrapped(c.words, None)[0].text).name != "srun"]
+    others = [c for c in launchers if c is not chosen and base(unwrapped(c.words, None)[0].text) != "srun"]
     if others:
         lines = ", ".join(str(command.line) for command in others[:8])
         draft.warn(f"line {chosen.line} was taken for the job; line {lines} starts something too")

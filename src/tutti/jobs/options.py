@@ -3,7 +3,6 @@
 Our own options end at the first positional word: everything from there on is the command.
 """
 
-import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -98,6 +97,8 @@ def data_from(options: dict[str, Any]) -> dict[str, Any]:
 
 def from_words(line: str) -> dict[str, Any]:
     """The same from one line of text, as a `#tutti:` line says it. Raises ValueError, with what is wrong."""
+    import shlex  # noqa: PLC0415 - for lines in scripts only
+
     parser = click.Command("job", params=[click.Option(names, **settings) for names, settings in _OPTIONS])
     try:
         context = parser.make_context("job", shlex.split(line), resilient_parsing=False, help_option_names=[])

@@ -1,7 +1,6 @@
 """What is wrong with what somebody wrote: all of it at once, each with its place and what to write instead."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from tutti.engine.model import Data
 from tutti.errors import Misused
@@ -50,6 +49,8 @@ class Misread(Exception):
 
 def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     """A hint with the known word most like this one."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
+
     names = list(known)
     close = get_close_matches(word, names, 1, 0.6) or get_close_matches(word.lower(), names, 1, 0.6)
     if close:

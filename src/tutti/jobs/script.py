@@ -1,15 +1,15 @@
 """A script: `#tutti:` lines, the directives of a batch system, and the line in it that starts the job."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from itertools import pairwise
-from pathlib import PurePath
+from typing import Any
 
 from msgspec.structs import replace
 
 from . import line
 from .amounts import workers
-from .batch import flux, lsf, pbs, slurm
 from .batch.header import Directive, Header, header, managers
 from .draft import Draft
 from .file import directives, from_data
@@ -18,26 +18,15 @@ from .problems import BadJob, Misread
 from .shell import Word, commands
 
 PART_FIELDS = ("workers", "gpus", "cpus", "mem", "kind")
+MARKS = {"slurm": "#SBATCH", "pbs": "#PBS", "lsf": "#BSUB", "flux": "# flux:"}
 SAYS = {
     "slurm": "a Slurm batch script",
     "pbs": "a PBS batch script",
     "lsf": "an LSF batch script",
     "flux": "a Flux batch script",
 }
-TABLES = {
-    "slurm": slurm.TABLE._replace(program="#SBATCH"),
-    "pbs": pbs.TABLE._replace(program="#PBS"),
-    "lsf": lsf.TABLE._replace(program="#BSUB"),
-    "flux": flux.TABLE._replace(program="# flux:"),
-}
 PARTS = {"hetjob", "packjob"}
 """A line of its own between the parts of a heterogeneous job of Slurm."""
-READERS: Mapping[str, Callable[[Sequence[Word], Draft], object]] = {
-    "slurm": lambda words, draft: slurm.read(words, draft, "#SBATCH"),
-    "pbs": pbs.read,
-    "lsf": lsf.read,
-    "flux": flux.read,
-}
 
 
 def read(text: str, source: str, draft: Draft, extra: Sequence[Word] = ()) -> None:
@@ -53,7 +42,7 @@ def read(text: str, source: str, draft: Draft, extra: Sequence[Word] = ()) -> No
         _header(text, found[0], draft, extra)
     draft.line = 0
     draft.say("command", _command(text, source), f"{source}")
-    stem = re.sub(r"[^\w.@+-]+", "-", PurePath(source).stem).strip("-.")
+    stem = re.sub(r"[^\w.@+-]+", "-", line.base(source).rpartition(".")[0] or line.base(source)).strip("-.")
     draft.say("name", stem if stem[:1].isalnum() else "job", "default: the name of the script")
     _body(text, draft)
 
@@ -75,11 +64,14 @@ def _header(text: str, manager: str, draft: Draft, extra: Sequence[Word] = ()) -
         draft.ignore(
             f"{late.text} (line {late.line})", "it comes after the first command, so Slurm does not read it either"
         )
-    first, *others = _parts(_by_line(found.directives, TABLES[manager]._replace(strict=True), draft))
+    # A script speaks to one of them; the others are not imported.
+    reader: Any = import_module(f"tutti.jobs.batch.{manager}")
+    table = reader.TABLE._replace(program=MARKS[manager], strict=True)
+    first, *others = _parts(_by_line(found.directives, table, draft))
     draft.line = found.directives[0].line if found.directives else 0
     words = tuple(word for directive in first for word in directive.words) + tuple(extra)
     with _Places(draft, first, extra):
-        READERS[manager](words, draft)
+        reader.read(words, draft)
     if others:
         _heterogeneous(others, draft)
     if draft.has("array"):
@@ -112,13 +104,15 @@ def _parts(found: list[Directive]) -> list[tuple[Directive, ...]]:
 
 def _heterogeneous(others: list[tuple[Directive, ...]], draft: Draft) -> None:
     """Each part of a heterogeneous job is a role; what is not about nodes stands in the first."""
+    from .batch import slurm  # noqa: PLC0415 - the only one that has such jobs
+
     roles = {"het0": {field: draft.said.pop(field) for field in PART_FIELDS if field in draft.said}}
     draft.say("roles", roles, f"hetjob in {draft.file}")
     for number, part in enumerate(others, 1):
         other = Draft(draft.files, draft.origin, draft.env)
         other.file, other.line = draft.file, part[0].line if part else draft.line
         with _Places(other, part, ()):
-            slurm.read(tuple(word for directive in part for word in directive.words), other, "#SBATCH")
+            slurm.read(tuple(word for directive in part for word in directive.words), other)
         roles[f"het{number}"] = {field: other.said[field] for field in PART_FIELDS if field in other.said}
         draft.problems += other.problems
         for entry in other.ignored:

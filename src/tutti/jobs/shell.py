@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .arithmetic import evaluate
+from .lazy import pattern
 from .problems import Misread
 
 MOST_TEXT = 1 << 20
 MOST_VALUE = 1 << 16
-PLAIN = re.compile(r'[^"\\$`]+')
+PLAIN = pattern(r'[^"\\$`]+')
 """What means itself inside double quotes."""
 MOST_WORDS = 50_000
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-ARRAY_START = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=\(")
-BRACED = re.compile(r"(!?)(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[@*0-9]+\])?(?:(:?[-=+?])(.*))?", re.DOTALL)
+NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+ASSIGN = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
+ARRAY_START = pattern(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=\(")
+BRACED = pattern(r"(!?)(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[@*0-9]+\])?(?:(:?[-=+?])(.*))?", re.DOTALL)
 SEPARATORS = ("&&", "||", ";;", ";", "|&", "|", "&", "\n", "(", ")")
 KEYWORDS = {
     "if",
@@ -38,8 +39,8 @@ KEYWORDS = {
     "}",
     "!",
 }
-REDIRECT = re.compile(r"(?:[0-9]{0,3}|&)(?:>>|>\||>&|<&|<>|>|<<<|<)")
-HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
+REDIRECT = pattern(r"(?:[0-9]{0,3}|&)(?:>>|>\||>&|<&|<>|>|<<<|<)")
+HEREDOC = pattern(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
 
 
 class Word(NamedTuple):

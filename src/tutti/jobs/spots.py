@@ -1,9 +1,9 @@
 """Where in a manifest something stands: the line of a key, and of what is wrong."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from .lazy import pattern
 from .yaml_file import Document
 
 WHERE = {
@@ -33,7 +33,7 @@ WHERE = {
     "time": frozenset({"activeDeadlineSeconds", "maximumExecutionTimeSeconds", "kueue.x-k8s.io/max-exec-time-seconds"}),
 }  # fmt: skip
 """Keys that say a field, in any dialect."""
-WRONG = re.compile(r"([\w./-]+) is (.+?)(?:;|$)")
+WRONG = pattern(r"([\w./-]+) is (.+?)(?:;|$)")
 
 
 class Spots:

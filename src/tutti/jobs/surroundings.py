@@ -1,9 +1,10 @@
 """What of the environment a job is submitted from tells something about it."""
 
-import re
 from collections.abc import Mapping
 
-FOREIGN = re.compile(
+from .lazy import pattern
+
+FOREIGN = pattern(
     r"(?:SLURM|SLURMD|SBATCH|SRUN|SALLOC|PBS|LSB|LSF|FLUX|OMPI|PMIX?|PMI2|HYDRA|TORCHELASTIC|TUTTI)_\w*"
     r"|(?:LOCAL_|GROUP_|ROLE_)?RANK|(?:LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|NODE_RANK|MASTER_(?:ADDR|PORT)|CUDA_VISIBLE_DEVICES"
 )

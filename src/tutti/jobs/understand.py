@@ -3,26 +3,26 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from . import line
 from .draft import COMMAND_LINE, Draft
 from .file import has_directives, read_job, toml_lines
-from .files import Files, read_text
+from .files import Files, Named, beside, is_file, read_text
 from .finish import finish
+from .lazy import pattern
 from .problems import BadJob, Misread, Problem
 from .shell import Word, commands
 from .understood import Understood
 
-UNKNOWN = re.compile(r"\$\w|\$\{|\$\(|`")
-KUBERNETES = re.compile(r"^\s*(?:- |\{\s*)?[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
+UNKNOWN = pattern(r"\$\w|\$\{|\$\(|`")
+KUBERNETES = pattern(r"^\s*(?:- |\{\s*)?[\"']?apiVersion[\"']?\s*:", re.MULTILINE)
 
 
 def understand(
     words: Sequence[str],
     options: Mapping[str, Any] | None = None,
-    folder: Path | None = None,
+    folder: Named | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Understood:
     """What a command line (or the one file it names) means. `options` are fields said explicitly; they go first."""
@@ -30,7 +30,7 @@ def understand(
         raise BadJob([Problem("there is nothing to read", hint="give a launch line or a file")], COMMAND_LINE)
     files = Files(folder)
     if len(words) == 1:
-        path = files.folder / words[0]
+        path = beside(files.folder, words[0])
         if is_file(path) and (not os.access(path, os.X_OK) or files.text(words[0]) is not None):
             # What is no text and can be run is a program, and the line is its name.
             return understand_text(read_text(path), words[0], options, files, env)
@@ -92,14 +92,6 @@ def understand_text(
     draft.say("command", ("python", source), source)
     files.read[source] = text
     return _read((Word("python"), Word(source)), draft)
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is a file of that name."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _draft(files: Files, options: Mapping[str, Any] | None, env: Mapping[str, str] | None) -> Draft:

@@ -3,7 +3,6 @@
 The tree is built from parser events, so nothing in the text can name a Python object or grow by repetition.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import yaml
 
 from tutti.engine.model import Data
 
+from .lazy import pattern
 from .problems import BadJob, Problem
 
 MOST_TEXT = 4 << 20
@@ -19,8 +19,8 @@ MOST_NODES = 200_000
 PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 NULL = {"", "~", "null", "Null", "NULL"}
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17}|0o[0-7]{1,20}|0x[0-9a-fA-F]{1,15})")
-FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+INT = pattern(r"[-+]?(?:0|[1-9][0-9]{0,17}|0o[0-7]{1,20}|0x[0-9a-fA-F]{1,15})")
+FLOAT = pattern(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
 Path = tuple[str | int, ...]
 
 

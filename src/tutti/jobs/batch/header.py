@@ -1,16 +1,16 @@
 """Which batch system a script was written for, and the words of its directives with their lines."""
 
-import re
 from typing import NamedTuple
 
+from tutti.jobs.lazy import pattern
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word, commands
 
 MARKS = {
-    "slurm": re.compile(r"#SBATCH(?=\s|$)\s*(.*)"),
-    "pbs": re.compile(r"#PBS(?=\s|$)\s*(.*)"),
-    "lsf": re.compile(r"#BSUB(?=\s|$)\s*(.*)"),
-    "flux": re.compile(r"#\s?[Ff][Ll][Uu][Xx]:\s*(.*)"),
+    "slurm": pattern(r"#SBATCH(?=\s|$)\s*(.*)"),
+    "pbs": pattern(r"#PBS(?=\s|$)\s*(.*)"),
+    "lsf": pattern(r"#BSUB(?=\s|$)\s*(.*)"),
+    "flux": pattern(r"#\s?[Ff][Ll][Uu][Xx]:\s*(.*)"),
 }
 MOST_LINES = 20_000
 

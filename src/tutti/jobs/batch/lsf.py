@@ -7,6 +7,7 @@ from tutti.jobs.amounts import binary_memory
 from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.flags import Flag, spec
+from tutti.jobs.lazy import pattern
 from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
@@ -23,14 +24,14 @@ TABLE = spec(
     v="v", D="D", F="F", S="S", T="T", C="C", i="i", k="k", a="a", L="L", g="g", H="H", r="r", N="N", B="B", x="x",
     K="K", I="I",
 )  # fmt: skip
-PTILE = re.compile(r"span\[[^\[\]]{0,400}ptile\s*=\s*([0-9]{1,6})[^\[\]]{0,400}\]")
-ONE_HOST = re.compile(r"span\[[^\[\]]{0,400}hosts\s*=\s*1[^\[\]]{0,400}\]")
-RUSAGE_MEM = re.compile(r"rusage\[[^\[\]]{0,400}\bmem\s*=\s*([0-9.]{1,12}\s*[A-Za-z]*)")
-RUSAGE_GPU = re.compile(r"rusage\[[^\[\]]{0,400}\b(?:ngpus_physical|ngpus_excl_p|ngpus)\s*=\s*([0-9]{1,6})")
-GPU_NUM = re.compile(r"(?:^|:)num=([0-9]{1,6})(/task)?")
-GPU_KIND = re.compile(r"(?:^|:)gmodel=([\w.-]+)")
-NAME = re.compile(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
-CONDITION = re.compile(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^()]{0,400}\)")
+PTILE = pattern(r"span\[[^\[\]]{0,400}ptile\s*=\s*([0-9]{1,6})[^\[\]]{0,400}\]")
+ONE_HOST = pattern(r"span\[[^\[\]]{0,400}hosts\s*=\s*1[^\[\]]{0,400}\]")
+RUSAGE_MEM = pattern(r"rusage\[[^\[\]]{0,400}\bmem\s*=\s*([0-9.]{1,12}\s*[A-Za-z]*)")
+RUSAGE_GPU = pattern(r"rusage\[[^\[\]]{0,400}\b(?:ngpus_physical|ngpus_excl_p|ngpus)\s*=\s*([0-9]{1,6})")
+GPU_NUM = pattern(r"(?:^|:)num=([0-9]{1,6})(/task)?")
+GPU_KIND = pattern(r"(?:^|:)gmodel=([\w.-]+)")
+NAME = pattern(r"([^\[\]]*)(?:\[([^\]]*)\](?:%([0-9]{1,7}))?)?")
+CONDITION = pattern(r"(done|ended|exit|started|post_done)\(\s*\"?([\w.@+-]+)\"?[^()]{0,400}\)")
 DEPENDENCY = {"done": "ok", "post_done": "ok", "ended": "any", "exit": "failed"}
 HEEDED = "n R gpu W J q w M sp wa wt cwd H r rn nnodes o oo e eo b t"
 NOT_HERE = {

@@ -7,12 +7,13 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from tutti.jobs.durations import duration
+from tutti.jobs.lazy import pattern
 from tutti.jobs.problems import Misread
 
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
 NAMED = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
-FROM_NOW = re.compile(r"now(?:\s*\+\s*([0-9]{1,9})\s*([a-z]*))?")
-CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?\s*(am|pm)?")
+FROM_NOW = pattern(r"now(?:\s*\+\s*([0-9]{1,9})\s*([a-z]*))?")
+CLOCK = pattern(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?\s*(am|pm)?")
 DATES = ("%Y-%m-%d", "%m%d%y", "%m/%d/%y", "%d.%m.%y")
 A_SLURM = "write now+2hours, 16:30, tomorrow, or 2030-05-01T12:00"
 A_PBS = "write [[[[CC]YY]MM]DD]hhmm[.SS], as in 2130 or 203005011200"

@@ -9,6 +9,7 @@ from tutti.jobs.arrays import array
 from tutti.jobs.draft import Draft
 from tutti.jobs.durations import clock
 from tutti.jobs.flags import Flag, Given, Spec, spec
+from tutti.jobs.lazy import pattern
 from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.problems import Misread
 from tutti.jobs.shell import Word
@@ -75,9 +76,9 @@ HEEDED = (
     "output error open-mode wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
 )
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
-GRES = re.compile(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?(?:[:=]([0-9]{1,6}))?(?:\(.*\))?")
-TYPED = re.compile(r"(?:([A-Za-z][\w.-]*):)?([0-9]{1,6})")
-SIGNAL = re.compile(r"(?:[RB]+:)?(?:SIG)?([A-Za-z0-9]+)(?:@([0-9]{1,6}))?")
+GRES = pattern(r"(?:gres/)?gpu(?::([A-Za-z][\w.-]*))?(?:[:=]([0-9]{1,6}))?(?:\(.*\))?")
+TYPED = pattern(r"(?:([A-Za-z][\w.-]*):)?([0-9]{1,6})")
+SIGNAL = pattern(r"(?:[RB]+:)?(?:SIG)?([A-Za-z0-9]+)(?:@([0-9]{1,6}))?")
 TRES = {"cpu": "cpus-per-task", "gres/gpu": "gpus-per-task"}
 UNLIMITED = {"UNLIMITED", "INFINITE", "0"}
 NOT_HERE = {
@@ -105,7 +106,7 @@ NOT_HERE = {
 }
 
 
-def read(words: Sequence[Word], draft: Draft, program: str = "sbatch") -> Given:
+def read(words: Sequence[Word], draft: Draft, program: str = "#SBATCH") -> Given:
     """Options into fields; whatever changes nothing here is named with the reason."""
     table = Spec(program, TABLE.takes, TABLE.alias, strict=True)
     found = draft.options(tuple(words), table, stop_at_word=program != "#SBATCH")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tutti.jobs.flags import spec
+from tutti.jobs.lazy import pattern
 
 Row = Mapping[str, Any]
 STATES = {
@@ -80,7 +81,7 @@ SINFO = spec(
     s="summarize",
     a="all",
 )._replace(strict=True)
-ASKED = re.compile(r"%([.]?)([0-9]{0,4})([a-zA-Z])")
+ASKED = pattern(r"%([.]?)([0-9]{0,4})([a-zA-Z])")
 QUEUE_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.11M %.6D %R"
 LONG_FORMAT = "%.8i %.9P %.16j %.8u %.8T %.11M %.11l %.6D %R"
 START_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.19S %.6D %R"

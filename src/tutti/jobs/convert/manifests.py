@@ -1,17 +1,17 @@
 """A gang as Kubernetes objects of a dialect: the group, and an indexed Job for the pods of each role."""
 
-import re
 from typing import Any
 
 from tutti.engine.model import Gang, Role
 from tutti.jobs.finish import bounds
 from tutti.jobs.job import CPU, DEVICE, MEMORY
+from tutti.jobs.lazy import pattern
 from tutti.jobs.manifest import ROLE
 
 from .groups import DIALECTS, Grouped, Object
 
 IMAGE = "registry.example/your-image"
-NOT_A_NAME = re.compile(r"[^a-z0-9-]+")
+NOT_A_NAME = pattern(r"[^a-z0-9-]+")
 
 
 def name_of(gang: Gang) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """Amounts as Kubernetes writes them, as whole numbers: 500m, 2, 1.5Gi, 4e3. Always rounded up, as Kubernetes does."""
 
-import re
 from fractions import Fraction
 from functools import lru_cache
+
+from tutti.jobs.lazy import pattern
 
 SUFFIX = {
     **{letter: Fraction(1000) ** power for power, letter in enumerate(["", "k", "M", "G", "T", "P", "E"])},
@@ -11,7 +12,7 @@ SUFFIX = {
     "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
 }
-WRITTEN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
+WRITTEN = pattern(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
 
 
 class BadQuantity(ValueError):

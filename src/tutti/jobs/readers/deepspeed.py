@@ -1,11 +1,11 @@
 """The deepspeed launcher, its hostfile, and its configuration with the elasticity block."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from tutti.jobs.draft import Draft
 from tutti.jobs.flags import Given, spec
+from tutti.jobs.lazy import pattern
 from tutti.jobs.problems import Problem
 from tutti.jobs.shell import Word
 from tutti.jobs.world_size import WorldRule
@@ -24,7 +24,7 @@ TABLE = spec(
     i="include",
     e="exclude",
 )
-HOST = re.compile(r"([\w.:-]+)\s+slots\s*=\s*([0-9]{1,6})")
+HOST = pattern(r"([\w.:-]+)\s+slots\s*=\s*([0-9]{1,6})")
 
 
 def read(words: Sequence[Word], draft: Draft) -> tuple[Word, ...]:

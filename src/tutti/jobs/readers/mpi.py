@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from tutti.jobs.draft import Draft
 from tutti.jobs.flags import Flag, Given, spec
+from tutti.jobs.lazy import pattern
 from tutti.jobs.shell import Word
 
 TABLE = spec(
@@ -23,9 +24,9 @@ COUNT = ("np", "n", "c")
 PER_NODE = ("N", "npernode", "ppn", "perhost")
 HOSTS = ("H", "host", "hosts")
 HOSTFILE = ("hostfile", "machinefile", "f")
-PPR = re.compile(r"ppr:([0-9]{1,6}):node.*")
-PE = re.compile(r".*\bPE=([0-9]{1,4})\b.*", re.IGNORECASE)
-SLOTS = re.compile(r"([\w.-]+)(?::([0-9]{1,6}))?(?:\s+(?:slots|max_slots)\s*=\s*([0-9]{1,6}))?.*")
+PPR = pattern(r"ppr:([0-9]{1,6}):node.*")
+PE = pattern(r".*\bPE=([0-9]{1,4})\b.*", re.IGNORECASE)
+SLOTS = pattern(r"([\w.-]+)(?::([0-9]{1,6}))?(?:\s+(?:slots|max_slots)\s*=\s*([0-9]{1,6}))?.*")
 
 
 def read(words: Sequence[Word], draft: Draft, program: str = "mpirun") -> tuple[Word, ...]:
