@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 CONNECT_IN = 10.0
 PIECE = 1 << 14
 """As much as TLS gives at once; larger buffers would be mapped and unmapped for every answer."""
+GATHER = 0.005
+"""Seconds before a stream that has just been read is looked at again: what comes meanwhile is taken together."""
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -141,7 +143,7 @@ class Wire:
                     return
                 self._in += data
                 self._advance()
-                if self._waiter is None and not (self._tls is not None and self._tls.pending()):
+                if self._waiter is None and not self._streams and not (self._tls is not None and self._tls.pending()):
                     break
         except AGAIN:
             pass
@@ -151,6 +153,13 @@ class Wire:
             self.fail(ConnectionError("the answer is not HTTP"))
         if self._pieces and self._more is not None:
             _tell(self._more, None)
+        if self._streams and self._head and self.is_open:
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop.call_later(GATHER, self._listen)
+
+    def _listen(self) -> None:
+        if self.is_open:
+            self._loop.add_reader(self._sock.fileno(), self._readable)
 
     def _advance(self) -> None:
         if not self._head and not self._begin():
