@@ -315,6 +315,6 @@ def test_a_gang_that_is_to_start_later_waits_for_its_time_and_for_nothing_else()
     then.at = NOW
     assert check(world.view(), then, EASY)
     assert [(remedy.short, remedy.who, remedy.expected) for remedy in found(world, "later")] == [
-        ("its time has come", Who.NOBODY, NOW + 60 * SECOND),
         ("begin = 0", Who.OWNER, NEVER),
+        ("its time has come", Who.NOBODY, NOW + 60 * SECOND),
     ]

@@ -23,6 +23,7 @@ from .surroundings import known_variables
 from .understand import understand
 from .understood import Understood
 
+MOST_COPIES = 1000
 ON_ONE_HOST = {"mpi", "horovod", "spark"}
 """Launchers that reach other hosts by themselves: on one machine they are started once, with everything."""
 
@@ -64,12 +65,19 @@ def bring(words: Sequence[str], options: Mapping[str, Any], only_look: bool = Fa
         every = (found, *found.others)
         lines = tuple(line for one in every for line in summary(one))
         if not as_processes:
-            return Brought(Job(name=found.job.name), lines, tuple(one.gang for one in every))
+            return Brought(Job(name=found.job.name), lines, tuple(gang for one in every for gang in _copies(one)))
         if found.others:
             names = ", ".join(one.gang.name for one in every)
             raise Refused(f"there are {len(every)} gangs in it ({names}); one is run at a time", hint="a file for each")
         return Brought(_as_processes(found, only_look), lines)
     return Brought(_into_files(ready(found, rest), found), summary(found))
+
+
+def _copies(found: Understood) -> list[Gang]:
+    """Each of the gangs alike that a manifest makes."""
+    if found.copies <= 1:
+        return [found.gang] * found.copies
+    return [replace(found.gang, name=f"{found.gang.name}-{number}") for number in range(min(found.copies, MOST_COPIES))]
 
 
 def _into_files(job: Job, found: Understood) -> Job:

@@ -117,7 +117,9 @@ def _toml(text: str, source: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, RecursionError) as broken:
         found = re.search(r"\(at line (\d+)", str(broken))
         what = re.sub(r" \(at .*\)", "", str(broken))
-        raise BadJob([Problem(f"not TOML: {what}", file=source, line=int(found[1]) if found else 0)], source) from None
+        line = int(found[1]) if found else 0
+        said = text.splitlines()[line - 1].strip()[:200] if 0 < line <= len(text.splitlines()) else ""
+        raise BadJob([Problem(f"not TOML: {what}", said, file=source, line=line)], source) from None
 
 
 def from_data(data: object, source: str, line: Lines = lambda *_: 0) -> Job:

@@ -84,6 +84,8 @@ class _Reading:
             max_wait=self._time("max_wait", job.max_wait),
             downtime_cost=job.downtime_cost,
             after=tuple(self._read("after", lambda entry=entry: _after(entry), "") for entry in job.after),  # type: ignore[misc]  # a default binds the loop's entry
+            within=job.within if job.roles else "",
+            near=job.near if job.roles else "",
             domain_ask=job.domain_ask,
             preemptible=job.preemptible,
             parkable=job.parkable,

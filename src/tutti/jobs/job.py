@@ -35,7 +35,7 @@ class Part(Data, frozen=True, kw_only=True):
     size_rule: str = ""
     """Which sizes are legal: 'multiple:8', 'power-of-two', '4,8,16', 'batch:512', 'memory:300G/80G', joined by '+'."""
     within: str = ""
-    """All members inside one domain of this level: 'rack'."""
+    """All members inside one domain of this level: 'rack'; beside roles, all roles together."""
     near: str = ""
     """The same as a wish."""
     group: str = ""

@@ -16,6 +16,7 @@ from .kube import read
 from .kube.declared import Declared
 from .kube.gang import Ground, Kin, Translated, expected, translate
 from .kube.objects import Meta, Pod, PodSpec, Thing
+from .kube.quantity import BadQuantity, amount
 from .kube.wants import wants
 from .owners import OWNERS, Batch, Kind, Owned, Source, declaration
 from .problems import BadJob, Problem, nearest
@@ -24,6 +25,7 @@ from .understood import Ignored, Understood
 from .yaml_file import Document, load
 
 MOST_DOCUMENTS = 2000
+KUEUE = "kueue.x-k8s.io"
 ROLE = "tutti.dev/role"
 """A label that names the role, for dialects that have no word for it."""
 NO_JOB = {
@@ -39,18 +41,17 @@ KINDS = {kind for _, kind in OWNERS} | {"Pod", "PodGroup", "Workload", "Composit
 
 def understand_manifest(text: str, source: str, options: Mapping[str, Any] | None = None) -> Understood:
     """The first gang of the manifest, with the others beside it. Raises BadJob with everything that is wrong."""
-    found = list(gangs(text, source))
-    if not found:
-        raise BadJob(
-            [Problem("there is no job in it", hint="a Pod, a group, a Job or one of its kin", file=source)], source
-        )
-    first, *others = found
+    first, *others = gangs(text, source)
     if options:
         ignored = tuple(
             Ignored(f"--{key.replace('_', '-')} {value}", "a manifest says it itself") for key, value in options.items()
         )
         first = msgspec.structs.replace(first, ignored=(*ignored, *first.ignored))
     return msgspec.structs.replace(first, others=tuple(others))
+
+
+def _no_job(source: str) -> Problem:
+    return Problem("there is no job in it", hint="a Pod, a group, a Job or one of its kin", file=source)
 
 
 def gangs(text: str, source: str) -> Iterator[Understood]:
@@ -86,7 +87,10 @@ class _Manifest:
         self.ignored: list[Ignored] = []
         self.notes: list[str] = []
         self.problems: list[Problem] = []
+        self.strange: list[Problem] = []
+        """Objects of kinds nobody knows: a mistake where there is nothing else."""
         self.priorities: dict[str, int] = {}
+        self.local_queues: dict[str, str] = {}
         self.count = 0
         self.spots: Spots | None = None
         """The object that is being read."""
@@ -120,15 +124,22 @@ class _Manifest:
         if (group, kind) in OWNERS:
             self._owner(value, OWNERS[(group, kind)], version, line)
         elif kind == "Pod" and not group:
-            self._pods(_pod(value), 1, "", line, commands=Source(value).commands())
+            pod = _pod(value)
+            for problem in _quantities(pod.spec):
+                self._problem(f"Pod {pod.metadata.name}: {problem}", line)
+            self._pods(pod, 1, "", line, commands=Source(value).commands())
         elif kind == "PriorityClass" and isinstance(value.get("value"), int):
             self.priorities[str((value.get("metadata") or {}).get("name"))] = value["value"]
+        elif (group, kind) == (KUEUE, "LocalQueue"):
+            source = Source(value)
+            self.local_queues[f"{source.namespace}/{source.name}"] = str(source.spec.get("clusterQueue") or source.name)
         elif group in read.BY_GROUP:
             self._declared(value, kind, line)
         elif kind in NO_JOB:
             self.ignored.append(Ignored(f"{kind} (line {line})", "it is no job"))
         else:
             hint = nearest(kind, KINDS, "see the page on what is read")
+            self.strange.append(Problem(f"{kind} of {group or 'v1'} is not known here", "", hint, self.source, line))
             self.ignored.append(
                 Ignored(f"{group}/{version} {kind} (line {line})", f"this kind is not known here; {hint}")
             )
@@ -170,7 +181,7 @@ class _Manifest:
             self.notes.append(f"{value['kind']} {version} (line {line}) is not known here; read as {known}")
         source = Source(value)
         owned = kind.read(source)
-        for problem in owned.problems:
+        for problem in (*owned.problems, *dict.fromkeys(p for b in owned.batches for p in _quantities(b.pod.spec))):
             self._problem(f"{value['kind']} {source.name}: {problem}", line)
         if not owned.batches:
             self._problem(f"{value['kind']} {source.name} makes no pods", line)
@@ -207,8 +218,8 @@ class _Manifest:
                 self._problem(what, group.line)
                 continue
             translated.append((group, self._translate(group, group.declared)))
-        if self.problems:
-            raise BadJob(self.problems, self.source)
+        if self.problems or not translated:
+            raise BadJob(self.problems or self.strange or [_no_job(self.source)], self.source)
         for at, (group, result) in enumerate(translated):
             yield self._understood(group, result, first=at == 0)
 
@@ -216,7 +227,10 @@ class _Manifest:
         present = dict(group.present)
         if not present and (kin := expected(declared)):
             present = {kin: declared.min}
-        result = translate(declared, present, Ground(priorities=self.priorities))
+        # A queue of Kueue that is not in the file goes by the name that the namespace calls it.
+        queue = declared.local_queue
+        known = ({queue: queue.rpartition("/")[2]} if queue else {}) | self.local_queues
+        result = translate(declared, present, Ground(priorities=self.priorities, local_queues=known))
         for problem in result.problems:
             if not group.owned or problem not in group.owned.problems:
                 self._problem(f"{declared.name}: {problem}", group.line)
@@ -247,6 +261,7 @@ class _Manifest:
             ignored=tuple(self.ignored) if first else (),
             warnings=tuple(dict.fromkeys(notes)),
             commands=_of_roles(gang, group.commands),
+            copies=group.owned.copies if group.owned else 1,
         )
 
 
@@ -270,6 +285,17 @@ def _bounded(role: Role, batch: Batch) -> Role:
     if batch.loose:
         changes |= {"coupling": Coupling.LOOSE, "min": batch.least, "segment": None}
     return msgspec.structs.replace(role, **changes)
+
+
+def _quantities(spec: PodSpec) -> Iterator[str]:
+    """Every amount that is none."""
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        asked = container.resources
+        for name, written in (*(asked.requests or {}).items(), *(asked.limits or {}).items()) if asked else ():
+            try:
+                amount(name, written)
+            except BadQuantity:
+                yield f"{name} is {written!r}; write a quantity such as 500m, 2 or 16Gi"
 
 
 def _pod(value: dict[str, Any]) -> Pod:

@@ -15,6 +15,7 @@ KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE_MIN = "kueue.x-k8s.io/job-min-parallelism"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 JOBSET_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+SLIP = 0.88
 LWS_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
@@ -54,6 +55,8 @@ class Owned(Data, frozen=True):
     near: str = ""
     time: int = 0
     elastic: bool = False
+    copies: int = 1
+    """Gangs alike that it makes."""
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -65,6 +68,8 @@ class Source:
         self.value = value
         self.reading = Reading()
         self.notes: list[str] = []
+        self.asked: list[tuple[Spec, str]] = []
+        """Tables that were looked into, and for which key."""
         metadata = self.map(value, "metadata")
         self.name = str(metadata.get("name") or metadata.get("generateName") or "job").rstrip("-")
         self.namespace = str(metadata.get("namespace") or "default")
@@ -74,7 +79,7 @@ class Source:
 
     def map(self, holder: Spec, key: str) -> dict[str, Any]:
         """A table inside another; empty where there is none."""
-        found = holder.get(key)
+        found = self.get(holder, key)
         if found is None or isinstance(found, dict):
             return found or {}
         self.reading.problems.append(f"{key} is not a mapping")
@@ -82,7 +87,7 @@ class Source:
 
     def list(self, holder: Spec, key: str) -> "list[dict[str, Any]]":
         """A list of tables inside a table."""
-        found = holder.get(key)
+        found = self.get(holder, key)
         if found is None:
             return []
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found) or len(found) > 256:
@@ -92,11 +97,24 @@ class Source:
 
     def count(self, holder: Spec, key: str, default: int, least: int = 0) -> int:
         """A number of pods."""
-        return self.reading.count(holder.get(key), key, least, default)
+        return self.reading.count(self.get(holder, key), key, least, default)
 
     def seconds(self, holder: Spec, key: str) -> int:
         """A number of seconds, in microseconds."""
-        return self.reading.count(holder.get(key), key) * SECOND
+        return self.reading.count(self.get(holder, key), key) * SECOND
+
+    def get(self, holder: Spec, key: str) -> Any:
+        """An entry of a table, of any kind."""
+        self.asked.append((holder, key))
+        return holder.get(key)
+
+    def slips(self) -> Iterator[str]:
+        """Keys that nobody asked for and that are nearly one that was looked for in vain."""
+        for holder, key in self.asked:
+            known = {name for other, name in self.asked if other is holder}
+            strange = [] if key in holder else [name for name in holder if name not in known and _is_slip(name, key)]
+            for name in strange:
+                yield f"{name} is no field of it; did you mean {key!r}?"
 
     def pod(self, template: Spec) -> Pod:
         """A pod template; what cannot be read is a problem."""
@@ -120,9 +138,17 @@ class Source:
         """The outcome, with what went wrong on the way."""
         queue = rest.pop("queue", "") or str(self.labels.get(KUEUE_QUEUE) or self.annotations.get(VOLCANO_QUEUE) or "")
         notes = (*self.notes, *rest.pop("notes", ()))
-        return Owned(
-            tuple(b for b in batches if b.most), queue=queue, notes=notes, problems=tuple(self.reading.problems), **rest
-        )
+        problems = (*self.reading.problems, *dict.fromkeys(self.slips()))
+        return Owned(tuple(b for b in batches if b.most), queue=queue, notes=notes, problems=problems, **rest)
+
+
+def _is_slip(name: str, key: str) -> bool:
+    """Whether a finger slipped: the same first letter, nearly the same length, nearly the same letters."""
+    if name[:1].lower() != key[:1] or abs(len(name) - len(key)) > 2:
+        return False
+    from difflib import SequenceMatcher  # noqa: PLC0415 - few keys come that near
+
+    return SequenceMatcher(None, name.lower(), key.lower()).ratio() > SLIP
 
 
 def _commands(value: Any, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -158,7 +184,7 @@ def job(source: Source) -> Owned:
     spec = source.spec
     parallel = source.count(spec, "parallelism", 1)
     completions = source.count(spec, "completions", 0)
-    indexed = spec.get("completionMode") == "Indexed"
+    indexed = source.get(spec, "completionMode") == "Indexed"
     policy = source.map(source.map(spec, "scheduling"), "schedulingPolicy")
     least = source.reading.count(source.annotations.get(KUEUE_MIN), KUEUE_MIN, 1, parallel)
     gang = indexed and (completions or parallel) == parallel
@@ -206,7 +232,7 @@ def leader_worker_set(source: Source) -> Owned:
         source.notes.append(f"{replicas} groups alike, each a gang of its own")
     batches = [Batch("leader", 1, 1, 1, source.pod(leader))]
     batches += [Batch("worker", size - 1, size - 1, size - 1, source.pod(worker))] if size > 1 else []
-    return source.owned(*batches, within=str(source.annotations.get(LWS_TOPOLOGY) or ""))
+    return source.owned(*batches, within=str(source.annotations.get(LWS_TOPOLOGY) or ""), copies=replicas)
 
 
 def _kubeflow(framework: str, key: str, order: tuple[str, ...]) -> Callable[[Source], Owned]:
@@ -231,8 +257,8 @@ def _kubeflow(framework: str, key: str, order: tuple[str, ...]) -> Callable[[Sou
             *batches,
             framework=framework,
             min=source.count(scheduling, "minAvailable", 0),
-            queue=str(scheduling.get("queue") or ""),
-            priority_class=str(scheduling.get("priorityClass") or ""),
+            queue=str(source.get(scheduling, "queue") or ""),
+            priority_class=str(source.get(scheduling, "priorityClass") or ""),
             time=source.seconds(policy, "activeDeadlineSeconds"),
             elastic=bool(elastic),
         )
@@ -255,11 +281,11 @@ def volcano_job(source: Source) -> Owned:
     return source.owned(
         *batches,
         min=source.count(source.spec, "minAvailable", total),
-        queue=str(source.spec.get("queue") or ""),
-        priority_class=str(source.spec.get("priorityClassName") or ""),
+        queue=str(source.get(source.spec, "queue") or ""),
+        priority_class=str(source.get(source.spec, "priorityClassName") or ""),
         within=f"tier:{tier}" if tier is not None and hard else "",
         near=f"tier:{tier}" if tier is not None and not hard else "",
-        time=source.reading.time(source.spec.get("runningEstimate"), "runningEstimate"),
+        time=source.reading.time(source.get(source.spec, "runningEstimate"), "runningEstimate"),
     )
 
 
@@ -289,7 +315,7 @@ def train_job(source: Source) -> Owned:
     runtime = str(source.map(source.spec, "runtimeRef").get("name") or "")
     nodes = source.count(trainer, "numNodes", 1)
     container = {"name": "node", "resources": source.map(trainer, "resourcesPerNode")}
-    if not trainer.get("resourcesPerNode"):
+    if not source.get(trainer, "resourcesPerNode"):
         source.notes.append(f"what a node asks for is in the runtime {runtime!r}, which is not in this file")
     words = {"torch": "torch", "deepspeed": "deepspeed", "jax": "jax", "mpi": "mpi", "mlx": "mpi"}
     framework = next((name for word, name in words.items() if word in runtime), "")

@@ -33,6 +33,7 @@ WHERE = {
     "time": frozenset({"activeDeadlineSeconds", "maximumExecutionTimeSeconds", "kueue.x-k8s.io/max-exec-time-seconds"}),
 }  # fmt: skip
 """Keys that say a field, in any dialect."""
+NO_FIELD = "no field of it"
 WRONG = pattern(r"([\w./-]+) is (.+?)(?:;|$)")
 
 
@@ -56,7 +57,7 @@ class Spots:
         said = WRONG.search(what)
         for path, line in self._paths() if said else ():
             value = self._value(path)
-            if said and path[-1] == said[1] and said[2] in {repr(str(value)), str(value)}:
+            if said and path[-1] == said[1] and said[2] in {repr(str(value)), str(value), NO_FIELD}:
                 return line, f"{path[-1]}: {value}"
         return 0, ""
 

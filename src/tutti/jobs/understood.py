@@ -48,6 +48,8 @@ class Understood(Data, frozen=True, kw_only=True):
     """Files that were read besides the job itself."""
     output: OutputFiles | None = None
     """The files a batch script wants its output in."""
+    copies: int = 1
+    """Gangs alike that a manifest makes, each by itself."""
     commands: dict[str, tuple[str, ...]] = {}
     """What the first container of each role runs, where it was read from a manifest."""
     others: "tuple[Understood, ...]" = ()

@@ -45,7 +45,7 @@ def load(text: str, source: str = "the text") -> list[Document]:
     try:
         return [found for found in _documents(text, source) if found.value is not None]
     except yaml.YAMLError as broken:
-        raise BadJob([_in_words(broken, source)], source) from None
+        raise BadJob([_in_words(broken, text, source)], source) from None
     except UnicodeError:
         raise BadJob([Problem("it is not text", file=source)], source) from None
 
@@ -60,10 +60,12 @@ def _documents(text: str, source: str) -> Iterator[Document]:
             yield Document(value, builder.lines, source)
 
 
-def _in_words(broken: yaml.YAMLError, source: str) -> Problem:
+def _in_words(broken: yaml.YAMLError, text: str, source: str) -> Problem:
     mark = getattr(broken, "problem_mark", None)
     what = getattr(broken, "problem", None) or "it cannot be parsed"
-    return Problem(f"not YAML: {what}", file=source, line=mark.line + 1 if mark else 0)
+    lines = text.splitlines()
+    said = lines[mark.line].strip()[:200] if mark and mark.line < len(lines) else ""
+    return Problem(f"not YAML: {what}", said, file=source, line=mark.line + 1 if mark else 0)
 
 
 class _Builder:

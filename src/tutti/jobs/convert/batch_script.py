@@ -42,6 +42,7 @@ def _size(found: Understood, role: Role) -> list[str]:
         lines = [f"#SBATCH --array={found.job.array if '-' in str(found.job.array) else f'0-{high - 1}'}"]
         lines += [f"#SBATCH --gpus={gpus}"] if gpus else []
     else:
+        low = max(low, 1)
         lines = [f"#SBATCH --nodes={low if low == high or role.coupling is Coupling.LOOSE else f'{low}-{high}'}"]
         lines += [f"#SBATCH --gpus-per-node={gpus}"] if gpus else []
     lines.append(f"#SBATCH --cpus-per-task={cores}")

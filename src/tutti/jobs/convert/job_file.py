@@ -44,6 +44,7 @@ def _gang(gang: Gang) -> dict[str, Any]:
         found["resize"] = gang.resizing.value
     if gang.max_wait:
         found["max_wait"] = spelled(gang.max_wait)
+    found |= {field: getattr(gang, field) for field in ("within", "near") if getattr(gang, field)}
     found |= {} if gang.preemptible else {"preemptible": False}
     found |= {"parkable": True} if gang.parkable else {}
     return found | {"on_loss": gang.on_loss.value}

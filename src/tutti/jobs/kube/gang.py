@@ -65,6 +65,17 @@ class Translated(NamedTuple):
     problems: tuple[str, ...]
 
 
+class Asked(NamedTuple):
+    """The queue that a pod names: in our own words, in those of the dialects, and as its namespace calls it."""
+
+    ours: str = ""
+    theirs: str = ""
+    local: str = ""
+
+
+NO_QUEUE = Asked()
+
+
 class Facts(NamedTuple):
     """What only the caller knows."""
 
@@ -83,6 +94,7 @@ class Facts(NamedTuple):
     """Its pods may not preempt others."""
     estimate: int = 0
     """How long it runs, as the job above its group says."""
+    queue: Asked = NO_QUEUE
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
@@ -99,7 +111,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     gang = Gang(
         declared.key,
         roles,
-        queue=_queue(declared, ground),
+        queue=_queue(declared, ground, facts.queue),
         user=facts.user or declared.namespace,
         priority=_priority(declared, facts, ground),
         submitted=facts.submitted,
@@ -242,12 +254,19 @@ def _key(key: str, ground: Ground) -> str:
     return NODE if key == HOSTNAME else ground.levels.get(key, key)
 
 
-def _queue(declared: Declared, ground: Ground) -> str:
-    if declared.queue:
-        return declared.queue
-    if declared.local_queue in ground.local_queues:
-        return ground.local_queues[declared.local_queue]
+def _queue(declared: Declared, ground: Ground, asked: Asked) -> str:
+    """The queue it names; else the one that is meant where it lives. YuniKorn lets people leave the root out."""
+    named = asked.ours or declared.queue or (asked.theirs if _known(asked.theirs, ground) else "")
+    if named:
+        return _known(named, ground) or named
+    for local in (declared.local_queue, asked.local, f"{declared.namespace}/"):
+        if local in ground.local_queues:
+            return ground.local_queues[local]
     return declared.namespace if declared.namespace in ground.queues else "default"
+
+
+def _known(name: str, ground: Ground) -> str:
+    return next((queue for queue in (name, f"root.{name}") if queue in ground.queues), "")
 
 
 def _priority(declared: Declared, facts: Facts, ground: Ground) -> int:

@@ -2,11 +2,14 @@
 
 from typing import Protocol
 
+import msgspec
+
 from tutti.engine.model import SECOND
 
-from .declared import TIME, Declared, Member, Reading
+from .declared import QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
-from .objects import Pod, Thing
+from .gang import NO_QUEUE, Asked
+from .objects import Meta, Pod, Thing
 
 PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 """A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
@@ -19,6 +22,8 @@ BY_GROUP = {
 }
 OURS = "pod"
 """The dialect of a pod that declares nothing: it is a gang of one."""
+QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
+"""Labels and annotations of pods by which dialects name a queue."""
 GATES_OF_OTHERS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "autoscaling.x-k8s.io/")
 
 
@@ -54,7 +59,20 @@ def declared(thing: Thing) -> list[Declared]:
     module = BY_GROUP.get(group)
     if module is None or thing.kind not in module.KINDS:
         return []
-    return list(module.declared(thing))
+    ours = _written(thing.metadata, QUEUE)
+    found = list(module.declared(thing))
+    return [msgspec.structs.replace(group, queue=ours) for group in found] if ours else found
+
+
+def asked_queue(pod: Pod) -> Asked:
+    """The queue a pod names by a label or an annotation."""
+    theirs = (_written(pod.metadata, key) for key in QUEUES)
+    found = Asked(_written(pod.metadata, QUEUE), next((name for name in theirs if name), ""), kueue.local_queue(pod))
+    return found if any(found) else NO_QUEUE
+
+
+def _written(meta: Meta, key: str) -> str:
+    return (meta.annotations or {}).get(key) or (meta.labels or {}).get(key) or ""
 
 
 def from_pod(pod: Pod, said: Member) -> Declared | None:
@@ -67,8 +85,8 @@ def from_pod(pod: Pod, said: Member) -> Declared | None:
 
 def alone(pod: Pod) -> Declared:
     """A pod without a group: a gang of one."""
-    meta, queue = pod.metadata, kueue.local_queue(pod)
-    return Declared(OURS, meta.namespace, meta.name, uid=meta.uid, min=1, total=1, local_queue=queue)
+    meta = pod.metadata
+    return Declared(OURS, meta.namespace, meta.name, uid=meta.uid, min=1, total=1)
 
 
 def is_gated(pod: Pod) -> bool:

@@ -15,6 +15,7 @@ GROUP = "scheduling.sigs.k8s.io"
 KINDS = {"PodGroup"}
 LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 PREFIX = "gang.scheduling.koordinator.sh/"
+QUOTA = "quota.scheduling.koordinator.sh/name"
 TOPOLOGY = f"{PREFIX}network-topology-spec"
 INDEX = f"{PREFIX}network-topology-index"
 
