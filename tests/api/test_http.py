@@ -22,7 +22,7 @@ class Echo:
     async def status(self):
         return {"schema": "tutti/v1", "hello": True}
 
-    async def job(self, name):
+    async def job(self, name, by):
         failures = {"missing": NotFound("no job"), "no": Refused("not allowed", hint="ask"), "bug": KeyError("oops")}
         if name in failures:
             raise failures[name]

@@ -1,4 +1,4 @@
-"""The reference pages that are made from the code: configuration, HTTP API, metrics, and the JSON Schema of the API.
+"""The reference pages that are made from the code: commands, configuration, HTTP API, metrics, the schema of the API.
 
 `python -m tests.local.pages` writes them; a test fails when they are not up to date.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.cli.command_page import command_page
 from tutti.api import types
 from tutti.api.routes import ROUTES
 from tutti.local import settings
@@ -92,8 +93,9 @@ def http() -> str:
         "",
         "The daemon speaks HTTP/1.1 and JSON on a Unix socket, `daemon.sock` in `TUTTI_HOME`; the command line and the",
         "page use nothing else. Who asks is known from the socket itself. `tutti serve` opens the same routes on a TCP",
-        "port of this machine, where everything that changes something needs the token of the file `token`",
-        "(`Authorization: Bearer ...`), and so does reading for anybody but the daemon's own user:",
+        "port of this machine, where everything that changes something needs a token (`Authorization: Bearer ...`;",
+        "that of the daemon's own user is in the file `token`), and so does reading for anybody but that user. Whose",
+        "token it is decides what may be done:",
         "[who may do what](../how-to/use-the-page.md#who-may-do-what).",
         "",
         'Every answer is one object with `schema: "tutti/v1"`; lists are under a key. Fields are only ever added.',
@@ -164,7 +166,13 @@ def schema() -> str:
     return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
-PAGES = {"configuration.md": configuration, "http.md": http, "metrics.md": metrics, "api.schema.json": schema}
+PAGES = {
+    "api.schema.json": schema,
+    "command.md": command_page,
+    "configuration.md": configuration,
+    "http.md": http,
+    "metrics.md": metrics,
+}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,12 @@ import pytest
 
 from tests.local.stage import until
 from tutti.local.keeper import cgroup, records, tree
+from tutti.local.keeper.gate import Gate, wait_at
 from tutti.local.keeper.locks import Busy, Locks, is_held
 from tutti.local.keeper.logs import Log
 from tutti.local.links import started
 from tutti.train.agent import lines
+from tutti.train.agent.watch import state_of
 
 
 class Stage:
@@ -208,6 +211,77 @@ print("clean")
 """
     done = subprocess.run([sys.executable, "-c", watcher], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("clean\n", "")
+
+
+def waiting(stage: Stage, nonce: str, *argv: str) -> Run:
+    """A run of three members that are at the gate, and whose daemon has not said go."""
+    run = stage.run(nonce, *argv, members=3, on_word=os.getpid())
+    until(lambda: [state_of(pid) for pid in tree.marked(nonce)] == ["t"] * 3, "three members at the gate")
+    return run
+
+
+def test_members_have_become_their_program_before_the_word_and_done_nothing_of_it(stage):
+    run = waiting(stage, "ready", "sh", "-c", "echo ran")
+    assert {Path(f"/proc/{pid}/comm").read_text() for pid in tree.marked("ready")} == {"sh\n"}
+    assert [run.log(rank) for rank in range(3)] == [""] * 3
+    run.line.send({"say": "go"})
+    assert run.hear("ended")["code"] == 0
+    assert [run.log(rank) for rank in range(3)] == ["ran\n"] * 3
+
+
+def test_a_keeper_that_is_killed_before_the_word_lets_nobody_go(stage):
+    run = waiting(stage, "unasked", "sh", "-c", "echo ran")
+    os.kill(run.keeper, signal.SIGKILL)
+    until(lambda: not tree.marked("unasked"), "the members' end")
+    assert [run.log(rank) for rank in range(3)] == [""] * 3
+
+
+def test_a_run_that_is_ended_before_the_word_never_runs(stage):
+    run = waiting(stage, "ended", "sh", "-c", "echo ran; sleep 600")
+    run.line.send({"say": "stop", "grace_s": 5, "why": "cancel"})
+    assert run.hear("ended")["code"] == -signal.SIGTERM
+    assert [run.log(rank) for rank in range(3)] == [""] * 3
+
+
+def test_a_program_that_runs_as_its_owner_is_not_traced(stage):
+    """Under a trace it would not be allowed to; so it waits before it is executed."""
+    program = stage.path / "as-owner"
+    shutil.copy("/bin/echo", program)
+    program.chmod(0o4755)
+    run = stage.run("owner", str(program), "hello", members=2, on_word=os.getpid())
+    until(lambda: {state_of(pid) for pid in tree.descendants(run.keeper)} == {"S"}, "two members at the gate")
+    run.line.send({"say": "go"})
+    assert run.hear("ended")["code"] == 0
+    assert run.log(1) == "hello\n"
+
+
+def test_a_member_that_is_killed_on_its_way_keeps_nobody_waiting():
+    """A signal to a process that is traced stops it; it is passed on, so that it has its effect."""
+    gate = Gate()
+    pid = os.fork()
+    if pid == 0:
+        wait_at(gate.ends(), "/bin/true")
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(7)
+    gate.await_all([pid], 60.0)
+    gate.open()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGTERM
+
+
+def test_a_member_that_never_arrives_is_given_up():
+    gate = Gate()
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    gate.await_all([pid], 0.1)
+    gate.open()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_members_inherit_nothing_but_their_streams(stage):
+    run = stage.run("files", "sh", "-c", "ls /proc/$$/fd", members=2)
+    assert run.hear("ended")["code"] == 0
+    assert [run.log(rank).split() for rank in range(2)] == [["0", "1", "2"]] * 2
 
 
 def test_a_keeper_that_is_killed_takes_its_members_with_it(stage):

@@ -23,14 +23,15 @@ from tutti.jobs.place import Place
 from tutti.local import devices
 from tutti.local.booking import Booking
 from tutti.local.ends import Fate, verdict
-from tutti.local.held import Course, Held, Origin, Tasks
+from tutti.local.held import Course, Held, Origin, Run, Tasks
 from tutti.local.hooks import Hooks
 from tutti.local.journal import Journal
-from tutti.local.keeper import cgroup
+from tutti.local.keeper import cgroup, records
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
 from tutti.local.limits import limits_of
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
+from tutti.local.remains import has_begun
 from tutti.local.retention import Retention
 from tutti.local.settings import Settings, checked
 from tutti.local.signals import number_of
@@ -75,13 +76,13 @@ class Nvml:
 
 @pytest.mark.parametrize("words", [("time=3h", "priority=-1"), ("--time", "3h", "--priority=-1")])
 def test_changes_are_written_as_keys_or_as_options(words):
-    assert change._said(words) == {"time": "3h", "priority": -1}
+    assert change._keys(words) == {"time": "3h", "priority": -1}
 
 
 @pytest.mark.parametrize("words", [("time",), ("--time",), ("=3h",)])
 def test_what_is_no_change_is_told(words):
     with pytest.raises(Misused, match="is no change"):
-        change._said(words)
+        change._keys(words)
 
 
 def test_limits_of_a_process_are_read_from_the_kernel():
@@ -241,6 +242,15 @@ def test_signals_by_name():
 
 
 FAILED, FINISHED, CANCELLED = State.FAILED, State.FINISHED, State.CANCELLED
+
+
+def test_a_run_whose_keeper_died_before_it_began_is_no_loss(tmp_path):
+    run = Run("n", 1, tmp_path, {}, was_told=True)
+    assert not has_begun(run)
+    assert records.claimed_by(str(tmp_path)) == records.VOID, "a keeper that comes late must not begin"
+    (tmp_path / records.CLAIM).write_text('{"who": "a/1/1"}')
+    assert has_begun(run)
+    assert not has_begun(msgspec.structs.replace(run, was_told=False))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.stage import Box, until
+from tests.web.visit import Answer, Port
 from tutti.api.client import Client, job_path
 from tutti.errors import TuttiError
 from tutti.train.agent import lines
@@ -151,3 +152,86 @@ def test_the_service_belongs_to_its_owner(service, path):
 def test_what_others_have_is_out_of_reach(service):
     for path in (service.home.journal, service.home.runs, service.home.logs):
         assert not as_nobody(service, lambda client, path=path: os.access(path, os.R_OK))
+
+
+# -- what people may know of each other's jobs
+
+
+def test_output_variables_and_deeds_are_their_owners(service):
+    service.submit("sh", "-c", "echo $KEY", name="private", env={"KEY": "secret"})
+    assert service.client.job("private").wait() == 0
+    refused = as_nobody(service, lambda client: client.get(job_path("private", "logs")))
+    assert (refused["code"], "belongs to root" in refused["problem"]) == (4, True)
+    page = as_nobody(service, lambda client: client.get(job_path("private")))
+    assert page["job"]["state"] == "finished"
+    assert "secret" not in json.dumps(page)
+    assert "secret" not in json.dumps(as_nobody(service, lambda client: client.get("/v1/audit")))
+    service.home.config.write_text('hooks = {"end" = "http://127.0.0.1:1/secret"}')
+    assert as_nobody(service, lambda client: client.get("/v1/config"))["text"] == ""
+    service.home.config.unlink()
+
+
+# -- the page
+
+
+def asked(port: Port, method: str, path: str, token: str, body: object = None) -> Answer:
+    return port.ask(method, path, body, Authorization=f"Bearer {token}")
+
+
+@pytest.fixture
+def page(service):
+    made = Port(service)
+    yield made
+    service.client.post("/v1/serve", {"close": True})
+
+
+def test_only_an_administrator_opens_moves_and_closes_the_page(service):
+    assert as_nobody(service, lambda client: client.post("/v1/serve"))["code"] == 4
+    port = Port(service)
+    for order in ({"close": True}, {"host": "0.0.0.0"}, {"port": 1234}, {"names": ["evil"]}):
+        refused = as_nobody(service, lambda client, order=order: client.post("/v1/serve", order))
+        assert "administrator" in refused["problem"]
+    assert port.ask("GET", "/").status == 200
+    service.client.post("/v1/serve", {"close": True})
+
+
+def test_everybody_has_a_token_of_their_own_and_is_themselves_on_the_page(service, page):
+    opened = as_nobody(service, lambda client: client.post("/v1/serve"))
+    token = opened["token"]
+    assert (opened["said"], token == page.token) == (page.address, False)
+    file = service.path / "tokens" / str(NOBODY)
+    assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, 0)
+    hello = asked(page, "GET", "/page/hello", token).data
+    assert (hello["user"], hello["may_change"], hello["cwd"]) == ("nobody", True, pwd.getpwuid(NOBODY).pw_dir)
+
+    sent = {"job": {"name": "of-page", "command": 'echo "$(id -u) $HOME ${TUTTI_HOME:-none}"'}, "cwd": "/"}
+    assert asked(page, "POST", "/page/jobs", token, sent).status == 200
+    assert service.client.job("of-page").wait() == 0
+    assert asked(page, "GET", "/v1/jobs/of-page/logs", token).data["text"].split() == [
+        str(NOBODY), pwd.getpwuid(NOBODY).pw_dir, "none",
+    ]  # fmt: skip
+
+
+def test_on_the_page_too_only_the_owner_reads_and_ends(service, page):
+    token = as_nobody(service, lambda client: client.post("/v1/serve"))["token"]
+    service.submit("sleep", "600", name="of-root")
+    service.becomes("of-root", "running")
+    for path in ("/v1/jobs/of-root/cancel", "/v1/stop", "/v1/devices/0/drain", "/v1/serve"):
+        body = {"close": True} if path == "/v1/serve" else {}
+        assert asked(page, "POST", path, token, body).status == 409, path
+    assert asked(page, "GET", "/v1/jobs/of-root/logs", token).status == 409
+    assert "belongs to root" in asked(page, "GET", "/plain/of-root", token).text
+    assert asked(page, "POST", "/v1/jobs/of-root/cancel", page.token, {"grace_s": 0}).status == 200
+    service.client.job("of-root").wait()
+
+
+def test_tokens_outlive_the_daemon_and_a_new_one_ends_the_old_one_alone(service, page):
+    token = as_nobody(service, lambda client: client.post("/v1/serve"))["token"]
+    service.kill()
+    service.start()
+    until(lambda: page.ask_or_none("GET", "/metrics"), "the page")
+    assert asked(page, "GET", "/page/hello", token).data["user"] == "nobody"
+    fresh = as_nobody(service, lambda client: client.post("/v1/serve", {"fresh": True}))["token"]
+    assert asked(page, "POST", "/v1/plan", token, {}).status == 401
+    assert asked(page, "GET", "/page/hello", fresh).data["user"] == "nobody"
+    assert asked(page, "GET", "/page/hello", page.token).data["user"] == "root"

@@ -10,6 +10,7 @@ from tests.clusters import drawn, gang, seat, submit
 from tests.worlds import NONSENSE, scenes
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
+from tutti.engine.delays import with_delays
 from tutti.engine.explain import explain
 from tutti.engine.model import MINUTE, SECOND, Gang, Queue, Role, Shape, Token
 from tutti.engine.policy import Order, Policy, Reclaim, Reservation
@@ -57,6 +58,25 @@ def test_the_whole_page():
 
 def test_a_promise_is_told():
     assert "  promise       it starts in 1.8 h at the latest, if others end as estimated" in said(racks(), "llama", FAR)
+
+
+def test_a_gang_ahead_says_by_how_much_it_puts_off_the_promise():
+    """It holds nothing up now, for nothing is free; but without it the start would be sooner."""
+    world = seat(drawn("8"), gang("runs", 1, gpu=8, run_s=5000), "n0")
+    submit(world, gang("before", 1, gpu=8, run_s=1200, submitted=100 * SECOND))
+    submit(world, gang("after", 1, gpu=8, run_s=1300, submitted=140 * SECOND))
+    view = world.view()
+    found = explain(view, NOW, FAR, "after")
+    assert not found.ahead[0].holds_up
+    found = with_delays(view, NOW, FAR, found)
+    assert "  ahead         before (1 member) puts its start off by 20.0 min" in why_lines(found)
+    assert why_json(found)["ahead"] == [{"gang": "before", "members": 1, "holds_up": False, "puts_off_s": 1200.0}]
+
+
+def test_a_gang_ahead_that_changes_nothing_is_said_to_change_nothing():
+    view = racks().view()
+    found = with_delays(view, NOW, FAR, explain(view, NOW, FAR, "llama"))
+    assert "  ahead         bert (6 members) does not hold it up" in why_lines(found)
 
 
 def test_a_gang_that_is_due_says_since_when():

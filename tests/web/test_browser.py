@@ -36,62 +36,62 @@ def test_submit_watch_it_start_and_cancel_it(page):
     tab.fill("input[name=workers]", "2")
     tab.fill("input[name=name]", "first")
     tab.click("text=What would happen")
-    page.sees("It would start now")
+    assert page.sees("It would start now")
     tab.click("button:text-is('Submit')")
-    page.sees("● running", ".jobhead")
-    page.sees("hello from 0", ".output")
+    assert page.sees("● running", ".jobhead")
+    assert page.sees("hello from 0", ".output")
     tab.select_option("select[aria-label=Rank]", "1")
-    page.sees("hello from 1", ".output")
-    page.sees("all members are up", ".story")
+    assert page.sees("hello from 1", ".output")
+    assert page.sees("all members are up", ".story")
     tab.click("button:text-is('Cancel')")
     tab.click("button:text-is('Cancel the job')")
-    page.sees("cancelled", ".jobhead")
-    page.sees("How it ended")
+    assert page.sees("cancelled", ".jobhead")
+    assert page.sees("How it ended")
     tab.go_back()
-    tab.wait_for_url("**/submit")
+    assert page.is_at("**/submit")
 
 
 def test_see_why_it_waits_and_what_would_start_it(page, port):
     port.box.submit("sleep", "60", name="wide", workers=16, time="10m")
     port.box.becomes("wide", "running")
     port.box.submit("sleep", "5", name="next", workers=4, time="1m")
-    page.sees("NoCapacity", ".jobs")
+    assert page.sees("NoCapacity", ".jobs")
     page.page.click(".rows .name:text-is('next')")
-    page.sees("Why it waits")
-    page.sees("4 members are needed at once")
-    page.sees("held by", ".numbers")
-    page.sees("What would start it")
+    assert page.sees("Why it waits")
+    assert page.sees("4 members are needed at once")
+    assert page.sees("held by", ".numbers")
+    assert page.sees("What would start it")
     page.page.click("button:text-is('Hold')")
-    page.sees("‖ held", ".jobhead")
+    assert page.sees("‖ held", ".jobhead")
     page.page.click("button:text-is('Release')")
-    page.sees("○ waiting", ".jobhead")
+    assert page.sees("○ waiting", ".jobhead")
     port.box.client.post("/v1/jobs/wide/cancel", {"grace_s": 0})
-    page.sees("● running", ".jobhead")
+    assert page.sees("● running", ".jobhead")
 
 
 def test_the_map_and_the_list_follow_without_being_asked(page, port):
     cell = page.page.locator(".map .cell").first
     assert cell.get_attribute("aria-label") == "n0 device 0: free, n0:0 · made-up"
     port.box.submit("sleep", "60", name="here", workers=16)
-    page.page.wait_for_selector(".map .cell.busy[aria-label='n0 device 0: here, rank 0 · n0:0 · busy']")
-    page.sees("here", ".jobs")
+    assert page.has(".map .cell.busy[aria-label='n0 device 0: here, rank 0 · n0:0 · busy']")
+    assert page.sees("here", ".jobs")
     cell.hover()
-    page.sees("here", "#tip")
-    page.sees("rank 0", "#tip")
+    assert page.sees("here", "#tip")
+    assert page.sees("rank 0", "#tip")
     assert page.page.locator(".map .cell.lit").count() == 16
     cell.focus()
     page.page.keyboard.press("ArrowRight")
-    page.sees("rank 1", "#tip")
+    assert page.sees("rank 1", "#tip")
     page.page.keyboard.press("Enter")
-    page.page.wait_for_url("**/jobs/here")
+    assert page.is_at("**/jobs/here")
 
 
 def test_the_ledger_is_shown_over_time(page):
     page.go("/ledger")
     over = page.page.get_by_role("region", name="Goodput over time")
-    over.locator(".stretch .part").first.wait_for()
+    assert page.has("[aria-label='Goodput over time'] .stretch .part")
     over.get_by_role("button", name="7 d").click()
-    over.locator("button[aria-pressed=true]", has_text="7 d").wait_for()
+    assert page.has("button[aria-pressed=true]:text-is('7 d')")
     assert over.get_by_role("img").get_attribute("aria-label").startswith("Goodput over time: first")
 
 
@@ -101,34 +101,34 @@ def test_everything_by_keys(page, port):
     keys = page.page.keyboard
     # Rows move while jobs start; keys are pressed when nothing moves any more.
     for name in ("one", "two", "three"):
-        page.page.wait_for_selector(f".rows .row:has(.state.running) .name:text-is('{name}')")
+        assert page.has(f".rows .row:has(.state.running) .name:text-is('{name}')")
     keys.press("?")
-    page.sees("next and previous job in a list", "dialog")
+    assert page.sees("next and previous job in a list", "dialog")
     keys.press("Escape")
-    page.page.wait_for_selector("dialog", state="detached")
+    assert page.has_lost("dialog")
     keys.press("j")
     keys.press("j")
     keys.press("k")
     assert page.page.locator(".row.chosen .name").inner_text() == "two"
     keys.press("Enter")
-    page.page.wait_for_url("**/jobs/two")
+    assert page.is_at("**/jobs/two")
     keys.press("Escape")
-    page.page.wait_for_selector(".map")
+    assert page.has(".map")
     keys.press("/")
     keys.type("THRE")
     for name in ("one", "two"):
-        page.page.wait_for_selector(f".rows .row:not([hidden]) .name:text-is('{name}')", state="detached")
+        assert page.has_lost(f".rows .row:not([hidden]) .name:text-is('{name}')")
     assert [name for name in page.page.locator(".rows .row:not([hidden]) .name").all_inner_texts() if name] == ["three"]
     keys.press("Escape")
-    page.page.wait_for_selector(".rows .row:not([hidden]) .name:text-is('one')")
+    assert page.has(".rows .row:not([hidden]) .name:text-is('one')")
     keys.press("/")
     keys.type("user:nobody")
-    page.sees("No job is called anything like")
+    assert page.sees("No job is called anything like")
     keys.press("Escape")
-    page.page.wait_for_selector(".rows .row:not([hidden]) .name:text-is('one')")
+    assert page.has(".rows .row:not([hidden]) .name:text-is('one')")
     for key, path in zip("ilchsn", [*list(PAGES)[1:], "/"], strict=True):
         keys.press(key)
-        page.page.wait_for_url(f"**{path}")
+        assert page.is_at(f"**{path}")
         keys.press("Escape")
 
 
@@ -173,10 +173,10 @@ def test_names_and_everything_else_stay_text(browser, port):
     with Tab.opened(browser, port.link) as tab:
         tab.page.route("**/v1/**", instead)
         tab.go("/")
-        tab.page.locator(".rows").get_by_text(EVIL).first.wait_for()
+        assert tab.sees(EVIL, ".rows")
         for path in ("/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/cluster", "/history"):
             tab.go(path)
-            tab.page.locator("main").get_by_text(EVIL).first.wait_for()
+            assert tab.sees(EVIL)
         assert tab.page.evaluate("window.pwned") is None
         assert tab.page.locator("main script, main img").count() == 0
 
@@ -192,7 +192,7 @@ def test_output_is_text_without_orders_to_a_terminal(page, port):
     port.box.submit("printf", line, name="loud")
     port.box.client.get("/v1/jobs/loud/wait", **{"for": 20})
     page.go("/jobs/loud")
-    page.sees(EVIL, ".output")
+    assert page.sees(EVIL, ".output")
     assert page.page.locator(".output").inner_text().splitlines() == [EVIL, "new"]
     assert page.page.evaluate("window.pwned") is None
 
@@ -200,14 +200,14 @@ def test_output_is_text_without_orders_to_a_terminal(page, port):
 def test_without_the_token_the_page_only_looks(browser, port):
     port.box.submit("sleep", "60", name="shown")
     with Tab.opened(browser, port.address) as tab:
-        tab.sees("live, read-only", "#live")
+        assert tab.sees("live, read-only", "#live")
         tab.go("/jobs/shown")
-        tab.sees("● running", ".jobhead")
+        assert tab.sees("● running", ".jobhead")
         assert tab.page.locator("button:text-is('Cancel')").count() == 0
         tab.go("/submit")
-        tab.sees("This tab may only look")
+        assert tab.sees("This tab may only look")
         tab.go("/cluster")
-        tab.sees("n0")
+        assert tab.sees("n0")
         assert tab.page.locator("button:text-is('Drain')").count() == 0
 
 
@@ -218,30 +218,30 @@ def test_drain_a_node_and_ask_what_if(page, port):
     page.go("/cluster")
     page.page.fill("input[name=add_nodes]", "2x4")
     page.page.click("text=Work it out")
-    page.sees("sooner")
+    assert page.sees("sooner")
     page.page.fill("input[name=add_nodes]", "lots")
     page.page.click("text=Work it out")
-    page.page.wait_for_selector("p.wrong")
+    assert page.has("p.wrong")
     page.excused = ("status of 400",)
     page.page.click("button[aria-label='Drain n3']")
     page.page.fill("dialog input", "a new fan")
     page.page.click("dialog button:text-is('Drain')")
-    page.page.wait_for_selector(".cells.small .cell.draining[title='n3:0: full, a new fan']")
+    assert page.has(".cells.small .cell.draining[title='n3:0: full, a new fan']")
     page.page.click("button[aria-label='Undrain n3']")
-    page.page.wait_for_selector(".cells.small .cell.draining", state="detached")
+    assert page.has_lost(".cells.small .cell.draining")
 
 
 def test_it_comes_back_when_the_daemon_does(page, port):
     page.excused = ("ERR_", "Failed to load")
     port.box.submit("sleep", "60", name="stays")
-    page.sees("● running", ".jobs")
+    assert page.sees("● running", ".jobs")
     port.box.kill()
-    page.sees("reconnecting", "#live")
+    assert page.sees("reconnecting", "#live")
     port.box.start()
-    page.page.wait_for_selector("#live.live")
+    assert page.has("#live.live")
     port.box.submit("sleep", "60", name="fresh")
-    page.sees("fresh", ".jobs")
-    page.sees("stays", ".jobs")
+    assert page.sees("fresh", ".jobs")
+    assert page.sees("stays", ".jobs")
 
 
 def test_ten_thousand_jobs_are_a_few_rows(browser, port):
@@ -253,9 +253,9 @@ def test_ten_thousand_jobs_are_a_few_rows(browser, port):
     with Tab.opened(browser, port.link) as tab:
         tab.page.route("**/v1/jobs?**", many)
         tab.go("/history")
-        tab.sees("10,000")
+        assert tab.sees("10,000")
         tab.page.evaluate("scrollTo(0, document.body.scrollHeight)")
-        tab.sees("run-09999")
+        assert tab.sees("run-09999")
         assert tab.page.locator(".rows .row").count() < 100
 
 
@@ -272,7 +272,7 @@ def test_it_fits_a_phone_in_either_theme(browser, port, theme):
         jobs = dict.fromkeys(["/jobs/waits", "/jobs/a-job-with-quite-a-long-name-to-show"], ".facts dd")
         for path, complete in {**PAGES, **jobs}.items():
             tab.go(path)
-            tab.page.wait_for_selector(complete)
+            assert tab.has(complete)
             assert overflow(tab) <= 0, path
 
 
@@ -307,7 +307,7 @@ def test_everything_that_can_be_used_has_a_name(page, port):
     port.box.submit("sleep", "60", name="named", workers=16)
     for path, complete in {**PAGES, "/jobs/named": ".facts dd"}.items():
         page.go(path)
-        page.page.wait_for_selector(complete)
+        assert page.has(complete)
         assert page.page.evaluate(NAMELESS) == [], path
 
 
@@ -317,9 +317,9 @@ def test_the_timeline_can_be_moved_read_and_clicked(page, port):
     port.box.becomes("bar", "running")
     until(lambda: port.box.row("later")["eta_us"], "a promise")
     page.go("/timeline")
-    page.page.wait_for_selector("canvas[aria-label*='4 promises']")
+    assert page.has("canvas[aria-label*='4 promises']")
     page.page.click("summary")
-    page.sees("promised", "table")
+    assert page.sees("promised", "table")
     box = page.page.locator("canvas").bounding_box()
     canvas = page.page.locator("canvas")
     canvas.focus()
@@ -330,7 +330,7 @@ def test_the_timeline_can_be_moved_read_and_clicked(page, port):
         page.page.mouse.move(box["x"] + part * box["width"], box["y"] + 60)
         if page.page.locator("#tip").is_visible():
             break
-    page.sees("n0 · 4 devices", "#tip")
+    assert page.sees("n0 · 4 devices", "#tip")
     page.page.mouse.down()
     page.page.mouse.up()
-    page.page.wait_for_url(re.compile("/jobs/(bar|later)"))
+    assert page.is_at(re.compile("/jobs/(bar|later)"))

@@ -107,7 +107,7 @@ def test_another_user_of_this_machine_reads_nothing_but_metrics(port):
 
 @pytest.mark.parametrize("path", READING)
 def test_somebody_else_reads_nothing(path):
-    guard = Guard("secret", "127.0.0.1")
+    guard = Guard({"secret": 0}.get, "127.0.0.1")
     with pytest.raises(Turned) as turned:
         guard.may_read(Request(method="GET", path=path), False)
     assert turned.value.status == 401
@@ -149,7 +149,7 @@ def test_its_own_names_are_taken_through_any_forwarded_port(port):
 
 
 def test_a_name_that_was_given_is_taken():
-    guard = Guard("secret", "0.0.0.0", ("Box.Lab",))
+    guard = Guard({"secret": 0}.get, "0.0.0.0", ("Box.Lab",))
     for host in ("box.lab:80", "10.1.2.3:80", "[fd00::1]:80"):
         guard.look(Request(method="GET", path="/", headers={"host": host}))
     with pytest.raises(Turned):

@@ -3,7 +3,7 @@
 import contextlib
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,7 +93,7 @@ class Tab:
 
     def visit(self, link: str) -> None:
         self.page.goto(link)
-        self.page.wait_for_selector("#live.live")
+        assert self.has("#live.live")
 
     def go(self, path: str) -> None:
         """Follow a link of the page, as a click would."""
@@ -103,6 +103,27 @@ class Tab:
             path,
         )
 
-    def sees(self, words: str, within: str = "main") -> None:
-        """Wait until the words are there."""
-        self.page.locator(within).get_by_text(words).first.wait_for()
+    def sees(self, words: str, within: str = "main") -> bool:
+        """Whether the words are there, or come in time."""
+        return self._comes(self.page.locator(within).get_by_text(words).first.wait_for)
+
+    def has(self, selector: str) -> bool:
+        """Whether there is such a thing to be seen, or comes in time."""
+        return self._comes(lambda: self.page.wait_for_selector(selector))
+
+    def has_lost(self, selector: str) -> bool:
+        """Whether there is no such thing, or none is left in time."""
+        return self._comes(lambda: self.page.wait_for_selector(selector, state="detached"))
+
+    def is_at(self, place: Any) -> bool:
+        """Whether the address is of this kind, or becomes so in time."""
+        return self._comes(lambda: self.page.wait_for_url(place))
+
+    def _comes(self, wait: Callable[[], object]) -> bool:
+        from playwright.sync_api import TimeoutError as TooLate
+
+        try:
+            wait()
+        except TooLate:
+            return False
+        return True

@@ -18,6 +18,8 @@ from .home import Home, home
 
 ERRORS: dict[int, type[TuttiError]] = {2: Misused, 3: NotFound, 4: Refused, 5: NoDaemon}
 START_S = 20.0
+AGAIN_S = 0.2
+"""How long a daemon that went away may take to come back by itself."""
 Answer = dict[str, Any]
 
 
@@ -175,6 +177,19 @@ class Client:
         row = self.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
         return JobHandle(self, row["name"])
 
+    def waited(self, name: str, seconds: float) -> Answer:
+        """A job that has ended, or the state it is in when the time is over.
+
+        A daemon that goes away meanwhile is started again: the job goes on without it.
+        """
+        self._connect()
+        while True:
+            try:
+                return self.get(job_path(name, "wait"), **{"for": int(seconds)})
+            except NoDaemon:
+                time.sleep(AGAIN_S)
+                self.start()
+
     def jobs(self, which: str = "active") -> list[Answer]:
         """Jobs as rows."""
         found: list[Answer] = self.get("/v1/jobs", which=which)["jobs"]
@@ -200,7 +215,7 @@ class JobHandle:
     def wait(self) -> int:
         """Its exit code, once it has ended."""
         while True:
-            answer = self.client.get(job_path(self.name, "wait"), **{"for": 30})
+            answer = self.client.waited(self.name, 30)
             if answer["ended"]:
                 return int(answer["job"]["code"] or 0)
 

@@ -422,6 +422,12 @@ class Done(Answer, frozen=True, kw_only=True):
     names: list[str] = []
 
 
+class Served(Done, frozen=True, kw_only=True):
+    """POST /v1/serve: the address of the page in `said`, and the token of whoever asked."""
+
+    token: str = ""
+
+
 class Submitted(Answer, frozen=True, kw_only=True):
     """POST /v1/jobs: each is on the disk."""
 

@@ -5,32 +5,33 @@ from typing import Any
 import click
 
 from tutti.api.client import Client, job_path
-from tutti.cli.names import job_argument
-from tutti.cli.output import hint
+from tutti.cli.names import complete_queues, job_argument
+from tutti.cli.output import output_option, said
 from tutti.errors import Misused
 
 dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 
 
-def _change(name: str, said: dict[str, Any], dry_run: bool) -> None:
-    hint(Client().post(job_path(name, "update"), {"set": said, "dry_run": dry_run})["said"])
+def _change(name: str, keys: dict[str, Any], dry_run: bool, output: str) -> None:
+    said([Client().post(job_path(name, "update"), {"set": keys, "dry_run": dry_run})], output)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @job_argument
 @click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...", type=click.UNPROCESSED)
 @dry
-def update(name: str, changes: tuple[str, ...], dry_run: bool) -> None:
+@output_option
+def update(name: str, changes: tuple[str, ...], dry_run: bool, output: str) -> None:
     """Change time, priority ... of a job.
 
     Change keys of a job: time=3h priority=10 deadline=6h, or --time 3h as at submission. While it runs, only what can
     change then.
     """
-    _change(name, _said(changes), dry_run)
+    _change(name, _keys(changes), dry_run, output)
 
 
-def _said(changes: tuple[str, ...]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+def _keys(changes: tuple[str, ...]) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
     words = iter(changes)
     for change in words:
         key, equals, value = change.removeprefix("--").partition("=")
@@ -38,8 +39,8 @@ def _said(changes: tuple[str, ...]) -> dict[str, Any]:
             equals, value = "=", next(words, "")
         if not equals or not key or not value:
             raise Misused(f"{change!r} is no change", hint="time=3h priority=10")
-        said[key.replace("-", "_")] = _value(value)
-    return said
+        keys[key.replace("-", "_")] = _value(value)
+    return keys
 
 
 def _value(text: str) -> Any:
@@ -52,18 +53,20 @@ def _value(text: str) -> Any:
 @job_argument
 @click.argument("workers", metavar="N|MIN:MAX")
 @dry
-def resize(name: str, workers: str, dry_run: bool) -> None:
+@output_option
+def resize(name: str, workers: str, dry_run: bool, output: str) -> None:
     """Give a waiting or elastic job another size.
 
-    Another size for a waiting job, or other bounds for an elastic one.
+    Another size for a waiting job, or other bounds for an elastic one, which shrinks or grows into them while it runs.
     """
-    _change(name, {"workers": workers, "want": 0}, dry_run)
+    _change(name, {"workers": workers, "want": 0}, dry_run, output)
 
 
 @click.command()
 @job_argument
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete_queues)
 @dry
-def move(name: str, queue: str, dry_run: bool) -> None:
+@output_option
+def move(name: str, queue: str, dry_run: bool, output: str) -> None:
     """Put a waiting job into another queue."""
-    _change(name, {"queue": queue}, dry_run)
+    _change(name, {"queue": queue}, dry_run, output)

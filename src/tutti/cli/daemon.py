@@ -8,23 +8,24 @@ import click
 
 from tutti.api.client import Client
 from tutti.api.home import home
-from tutti.cli.output import hint, output_option, show
+from tutti.cli.output import empty_without_daemon, hint, output_option, said, show
 from tutti.errors import NotFound, Refused, TuttiError
 
 STOP_S = 20.0
 
 
 @click.command()
-def stop() -> None:
+@output_option
+def stop(output: str) -> None:
     """End the daemon; jobs go on.
 
     End the daemon. Jobs that run go on, and the next daemon finds them.
     """
     client = Client()
     if not client.is_up():
-        hint("no daemon is running here")
+        said([{"done": False, "said": "no daemon is running here", "names": []}], output)
         return
-    hint(client.post("/v1/stop")["said"])
+    said([client.post("/v1/stop")], output)
     client.close()
     limit = time.monotonic() + STOP_S
     while Client().is_up():
@@ -35,20 +36,23 @@ def stop() -> None:
 
 @click.command()
 @click.option("--restore", type=click.Path(path_type=Path), metavar="FILE", help="Put a backup in the journal's place.")
-def backup(restore: Path | None) -> None:
+@output_option
+def backup(restore: Path | None, output: str) -> None:
     """Copy or restore the journal.
 
     Copy the journal while it is in use, and print where to.
     """
     if restore is None:
-        click.echo(Client().post("/v1/backup")["said"])
+        answer = Client().post("/v1/backup")
+        show(answer, output, lambda: [answer["said"]], [answer["said"]])
         return
     where = home()
     if Client().is_up():
         raise Refused("the daemon is running", hint="tutti stop, then again")
     if not restore.is_file():
         raise NotFound(f"there is no backup {str(restore)!r}")
-    click.echo(restored(restore, where.journal))
+    told = restored(restore, where.journal)
+    show({"schema": "tutti/v1", "done": True, "said": told}, output, lambda: [told], [str(restore)])
 
 
 def restored(source: Path, journal: Path) -> str:
@@ -116,7 +120,7 @@ def audit(limit: int, output: str) -> None:
 
     Show who did what, newest first.
     """
-    answer = Client().get("/v1/audit", limit=limit)
+    answer = empty_without_daemon(lambda: Client().get("/v1/audit", limit=limit), {"entries": []})
     entries = answer["entries"]
 
     def lines() -> list[str]:

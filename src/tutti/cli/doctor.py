@@ -8,7 +8,7 @@ import click
 
 import tutti
 from tutti.api.client import Client
-from tutti.api.home import home
+from tutti.api.home import SHARED, home
 from tutti.cli.output import output_option, show
 
 Finding = tuple[str, str, str]
@@ -43,6 +43,8 @@ def _home() -> Finding:
     folder = where.path if where.path.exists() else where.path.parent
     while not folder.exists():
         folder = folder.parent
+    if folder.stat().st_uid not in {os.getuid(), 0} or (where.path == SHARED and os.getuid()):
+        return "note", "home", f"{where.path}, of the service that all users share"
     if not os.access(folder, os.W_OK):
         return "bad", "home", f"{folder} cannot be written; set TUTTI_HOME"
     free = os.statvfs(folder)

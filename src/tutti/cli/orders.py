@@ -7,24 +7,23 @@ import click
 
 from tutti.api.client import Client, job_path
 from tutti.cli.names import jobs_argument
-from tutti.cli.output import hint
+from tutti.cli.output import output_option, said
 
 dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 
 
-def _each(names: tuple[str, ...], verb: str, **asked: Any) -> None:
+def _each(names: tuple[str, ...], verb: str, output: str, **asked: Any) -> None:
     """One order for each name; those that can be carried out are, the first problem is told at the end."""
     client = Client()
     problem: Exception | None = None
+    done: list[dict[str, Any]] = []
     for name in names:
         try:
-            answer = client.post(
-                job_path(name, verb), {key: value for key, value in asked.items() if value is not None}
-            )
+            sent = {key: value for key, value in asked.items() if value is not None}
+            done.append(client.post(job_path(name, verb), sent))
         except Exception as failed:  # noqa: BLE001 - the others must still be seen to
             problem = problem or failed
-        else:
-            hint(answer["said"])
+    said(done, output)
     if problem is not None:
         raise problem
 
@@ -35,12 +34,13 @@ def _each(names: tuple[str, ...], verb: str, **asked: Any) -> None:
 @click.option("--why", default="", help="What to write into its story.")
 @click.option("--wait", is_flag=True, help="Stay until it has ended.")
 @dry
-def cancel(names: tuple[str, ...], grace: float | None, why: str, wait: bool, dry_run: bool) -> None:
+@output_option
+def cancel(names: tuple[str, ...], grace: float | None, why: str, wait: bool, dry_run: bool, output: str) -> None:
     """End jobs.
 
     End jobs, wherever they are.
     """
-    _each(names, "cancel", grace_s=grace, why=why, dry_run=dry_run)
+    _each(names, "cancel", output, grace_s=grace, why=why, dry_run=dry_run)
     if wait and not dry_run:
         for name in names:
             Client().job(name).wait()
@@ -50,8 +50,9 @@ def _simple(verb: str, says: str) -> Callable[..., None]:
     @click.command(name=verb, help=says)
     @jobs_argument
     @dry
-    def order(names: tuple[str, ...], dry_run: bool) -> None:
-        _each(names, verb, dry_run=dry_run)
+    @output_option
+    def order(names: tuple[str, ...], dry_run: bool, output: str) -> None:
+        _each(names, verb, output, dry_run=dry_run)
 
     return order
 

@@ -38,6 +38,16 @@ def show(answer: Answer, output: str, lines: Callable[[], Sequence[str]], names:
                 click.echo(line)
 
 
+def said(results: Sequence[Answer], output: str) -> None:
+    """What became of orders: sentences for people, on standard error; data for machines."""
+    if output in {"table", "wide"}:
+        for one in results:
+            hint(one["said"])
+        return
+    names = [name for one in results for name in one.get("names", ())]
+    show({"schema": "tutti/v1", "results": list(results)}, output, list, names)
+
+
 def hint(text: str) -> None:
     """Something for people, beside the data."""
     click.echo(text, err=True)

@@ -4,12 +4,13 @@ import json
 
 import click
 
+from tutti.cli.output import output_option, show
 from tutti.errors import Refused
 
 
 @click.command()
 @click.argument("file")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the plan.")
+@output_option
 def replay(file: str, output: str) -> None:
     """Make the decision about a recorded view again."""
     from tutti.cli.recording import read  # noqa: PLC0415 - numpy and the engine are not needed for --help
@@ -21,11 +22,8 @@ def replay(file: str, output: str) -> None:
     plan = decide(recorded.view, recorded.now, recorded.policy)
     data = encode_plan(plan)
     same = None if recorded.plan is None else data == recorded.plan
-    if output == "json":
-        whole = json.loads(data)
-        click.echo(json.dumps({**whole, **({} if same is None else {"identical": same})}))
-    else:
-        click.echo("\n".join(plan_lines(recorded.view, plan)))
+    whole = {**json.loads(data), **({} if same is None else {"identical": same})}
+    show(whole, output, lambda: plan_lines(recorded.view, plan), sorted(by_gang(whole["plan"])))
     if same is not None:
         say(same, data, recorded.plan or b"")
 

@@ -28,8 +28,8 @@ def serve(browse: bool, close: bool, devices: str, new_token: bool, **where: Any
         _close(client)
         return
     client.start(devices)
-    address = client.post("/v1/serve", {**where, "fresh": new_token})["said"]
-    full = f"{address}#token={_token(client)}"
+    opened = client.post("/v1/serve", {**where, "fresh": new_token})
+    full = f"{opened['said']}#token={opened['token']}"
     click.echo(full)
     _warn(where["host"])
     if browse:
@@ -44,13 +44,6 @@ def _close(client: Client) -> None:
     except NoDaemon:
         (client.home.path / "page.json").unlink(missing_ok=True)
     hint("the page is closed")
-
-
-def _token(client: Client) -> str:
-    try:
-        return client.home.token.read_text().strip()
-    except OSError:
-        return ""
 
 
 def _warn(host: str) -> None:

@@ -1,6 +1,5 @@
 """`tutti what-if`: what starts when, before and after a change of a recorded cluster."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tutti.cli.connected import also_kube, whom
+from tutti.cli.output import hint, output_option, show
 
 if TYPE_CHECKING:
     from tutti.sim.what_if import Answer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--remove", multiple=True, metavar="KEY=VALUE", help="Fewer nodes: node=n3, rack=b, kind=a100.")
 @click.option("--queue", multiple=True, metavar="QUEUE.FIELD=VALUE", help="Another weight, limit or guarantee.")
 @click.option("--submit", multiple=True, metavar="FILE", help="One more gang, from a TOML file.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
+@output_option
 @also_kube
 def what_if(
     snapshot: Path | None,
@@ -47,14 +47,12 @@ def _answered(snapshot: Path, output: str, changes: dict[str, tuple[str, ...]]) 
     from tutti.sim.what_if import Changes, ask  # noqa: PLC0415 - numpy and the engine are not needed for --help
 
     answer = ask(snapshot, Changes(**changes))
-    if output == "json":
-        click.echo(json.dumps(as_json(answer)))
+    show(as_json(answer), output, lambda: lines_of(answer), [start.gang for start in answer.starts])
+    if output not in {"table", "wide"}:
         return
-    for line in lines_of(answer):
-        click.echo(line)
-    click.echo(f"assumes: {answer.assumes}", err=True)
+    hint(f"assumes: {answer.assumes}")
     if answer.cut:
-        click.echo("cut short: the budget ended before every gang had started", err=True)
+        hint("cut short: the budget ended before every gang had started")
 
 
 def lines_of(answer: "Answer") -> list[str]:

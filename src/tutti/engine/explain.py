@@ -63,6 +63,8 @@ class Ahead(Data, frozen=True):
     gang: str
     members: int
     holds_up: bool
+    puts_off: int = 0
+    """By how much it makes the promised start later; NEVER where a start could be promised without it."""
 
 
 class Part(Data, frozen=True):
@@ -180,7 +182,7 @@ def _of_waiting(desk: Desk, job: Job, reason: Reason, plan: Plan) -> Explanation
     line = Standing()
     line.update(desk.view, desk.now, desk.policy)
     position, in_line = line.place(slot)
-    given = _promise(job, plan)
+    given = promise_of(job, plan)
     _back_to_its_turn(desk, job, line, position)
     ahead = _ahead(desk, job, line, position)
     seen = _Room(desk, job) if reason.token in FIT_TO_LOOK else None
@@ -234,7 +236,7 @@ def _line_of(desk: Desk, job: Job) -> str:
     return job.gang.queue if desk.policy.order.fair_share else ""
 
 
-def _promise(job: Job, plan: Plan) -> Promise | None:
+def promise_of(job: Job, plan: Plan) -> Promise | None:
     """The promise the gang has once the plan is carried out."""
     for action in plan.actions:
         if isinstance(action, Reserve) and action.gang == job.gang.name:

@@ -136,7 +136,7 @@ class Service:
         slot = world.slots.get(name, -1)
         return world.job_in(slot) if slot >= 0 else None
 
-    async def job(self, name: str) -> t.JobPage:
+    async def job(self, name: str, by: Request | None = None) -> t.JobPage:
         key = self._named(name)
         gang, job = self.scheduler.mirror.gangs.get(key), self._job(key)
         over = next((row for row in self._over() if row.name == key), None)
@@ -260,7 +260,7 @@ class Service:
             found += promised(nodes, job, device)
         return t.Timeline(now_us=now, bars=found[:limit], cut=len(found) > limit)
 
-    async def config(self) -> t.Config:
+    async def config(self, by: Request) -> t.Config:
         scheduler = self.scheduler
         text = f"scheduler_name = {scheduler.config.scheduler_name!r}\nnamespace = {scheduler.config.namespace!r}\n"
         policy = msgspec.to_builtins(scheduler.driver.policy)
@@ -274,10 +274,10 @@ class Service:
 
     # -- what is done elsewhere
 
-    async def audit(self, limit: int) -> t.Audit:
+    async def audit(self, limit: int, by: Request) -> t.Audit:
         return t.Audit(entries=[])
 
-    async def logs(self, name: str, rank: int, begin: int, tail: int) -> t.Logs:
+    async def logs(self, name: str, rank: int, begin: int, tail: int, by: Request) -> t.Logs:
         key = self._named(name)
         gang = self.scheduler.mirror.gangs.get(key)
         pods = rows.ranks(gang) if gang is not None else []
@@ -311,7 +311,7 @@ class Service:
     async def stop(self, by: Request) -> t.Done:
         raise _elsewhere("stopping", "kubectl scale deployment tutti --replicas 0")
 
-    async def serve(self, asked: dict[str, Any], by: Request) -> t.Done:
+    async def serve(self, asked: dict[str, Any], by: Request) -> t.Served:
         raise _elsewhere("opening a port", "tutti kube run --port PORT")
 
 

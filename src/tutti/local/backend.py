@@ -159,6 +159,7 @@ class LocalBackend:
             await intended
             point("spawn: intended")
             if run.link is not None:
+                run.was_told = True
                 run.link.send({"say": "go"})
         except (Unstored, NotForked, OSError) as problem:
             said = {"why": "refused", "refused": str(getattr(problem, "what", problem))}

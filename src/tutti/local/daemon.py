@@ -119,8 +119,11 @@ class Daemon:
         self.service.open_page = self._open_page
         self._recall_outcomes()
 
-    async def _open_page(self, asked: dict[str, Any]) -> str:
-        return await self._page_port().open(asked)
+    async def _open_page(self, asked: dict[str, Any], uid: int, may_move: bool) -> tuple[str, str]:
+        """The address of the page, and the token of whoever asks for it."""
+        port = self._page_port()
+        address = await port.open(asked) if may_move else port.look(asked)
+        return address, port.token(uid, bool(asked.get("fresh"))) if address else ""
 
     def _page_port(self) -> "Port":
         from tutti.web.port import Port  # noqa: PLC0415 - most daemons never open one

@@ -15,6 +15,8 @@ from tutti.drive.estimates import Errors
 from tutti.drive.forecasts import Budget, Forecast, Forecaster
 from tutti.drive.foretold import forecast_json, forecast_text
 from tutti.drive.loop import Driver
+from tutti.engine.delays import MOST as DELAYS
+from tutti.engine.delays import with_delays
 from tutti.engine.explain import explain
 from tutti.engine.model import QUEUED, SECOND
 from tutti.engine.record import record
@@ -71,6 +73,7 @@ class Forecasting:
         """Everything there is to say about a gang that waits, or the little about one that does not."""
         view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
         found = await asyncio.to_thread(explain, view, now, policy, name)
+        found = await asyncio.to_thread(with_delays, view, now, policy, found, min(effort, DELAYS))
         helps = await asyncio.to_thread(remedies, view, now, policy, name, effort) if found.state in QUEUED else []
         told = (await self._foretold([name])).get(name) if found.state in QUEUED and found.token else None
         if told is not None:

@@ -69,6 +69,8 @@ class Run(msgspec.Struct):
     made: int = 0
     up: int = 0
     phase: str = "intent"
+    was_told: bool = False
+    """Its keeper was told to let the members go; before that nothing of them has run."""
     leaving: str = ""
     """Why it was told to end: cancel, fail, requeue, park or restart."""
     leaving_why: str = ""

@@ -94,7 +94,7 @@ class Recovery:
         folder = self._backend.starting.folder(row["nonce"])
         run = Run(
             row["nonce"], row["number"], folder, shelf.read_members(row["members"]), made=row["made"],
-            port=int(msgspec.json.decode(row["seats"] or b"0")),
+            port=int(msgspec.json.decode(row["seats"] or b"0")), was_told=True,
         )  # fmt: skip
         if row["phase"] == "up":
             run.phase, run.up = "up", run.made

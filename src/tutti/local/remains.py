@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 REPORT_EVERY = SECOND
 """Progress is passed on at most so often."""
+NEVER_BEGAN = "the process that keeps it was killed before it began"
 
 
 class Remains:
@@ -154,11 +155,23 @@ class Remains:
 
     async def bury(self, held: Held, run: Run) -> None:
         """A keeper that was killed: what it left behind is ended, and the run counts as lost."""
+        began = has_begun(run)
         await asyncio.to_thread(tree.sweep, run.nonce)
         await asyncio.to_thread(_last_words, run)
-        if held.run is run:
+        if held.run is not run:
+            return
+        if not began:
+            self._backend.over(held, run, {"why": "refused", "refused": NEVER_BEGAN})
+        else:
             self._backend.on_news(held, "lost", "the process that keeps it was killed")
             self._backend.over(held, run, {"why": "", "code": -9, "first": 0, "lost_first": True})
+
+
+def has_begun(run: Run) -> bool:
+    """Whether anything of it may have run. A run that nobody had claimed is void from now on."""
+    folder = str(run.folder)
+    is_void = not records.claimed_by(folder) and records.claim(folder, records.VOID)
+    return not is_void and (run.was_told or run.up > 0)
 
 
 def _last_words(run: Run) -> None:

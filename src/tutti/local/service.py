@@ -73,8 +73,8 @@ class LocalService:
         self.since = now_us()
         self.page = ""
         self.stopping = asyncio.Event()
-        self.open_page: Callable[[dict[str, Any]], Any] | None = None
-        """Opens the TCP port and returns the page's address; set by whoever builds the page."""
+        self.open_page: Callable[[dict[str, Any], int, bool], Any] | None = None
+        """Opens the TCP port; the page's address and a user's token. Set by whoever builds the page."""
         self._ends: dict[str, list[asyncio.Event]] = {}
         self._standing = Standing()
 
@@ -105,12 +105,12 @@ class LocalService:
         running = len(self.driver.world.seated)
         return t.Done(said=f"the daemon ends; {running} running {'job goes' if running == 1 else 'jobs go'} on")
 
-    async def serve(self, asked: dict[str, Any], by: Request) -> t.Done:
+    async def serve(self, asked: dict[str, Any], by: Request) -> t.Served:
         if self.open_page is None:
             raise Refused("this Tutti was built without the page")
-        self.page = await self.open_page(asked)
+        self.page, token = await self.open_page(asked, by.uid, self._is_admin(by))
         self.journal.later(shelf.audited(now_us(), by.user, "serve", self.page, ""))
-        return t.Done(said=self.page)
+        return t.Served(said=self.page, token=token)
 
     async def backup(self, by: Request) -> t.Done:
         self._for_admins(by)
@@ -119,9 +119,10 @@ class LocalService:
         await asyncio.to_thread(self.journal.backup, target)
         return t.Done(said=str(target))
 
-    async def config(self) -> t.Config:
+    async def config(self, by: Request) -> t.Config:
         path = self.home.config
-        text = path.read_text() if path.exists() else ""
+        # It may hold addresses of hooks, which are as good as passwords.
+        text = path.read_text() if path.exists() and self._is_admin(by) else ""
         policy = msgspec.to_builtins(self.driver.policy)
         return t.Config(path=str(path), text=text, policy=policy, queues=sorted(self.driver.world.queues))
 
@@ -140,9 +141,12 @@ class LocalService:
         self.journal.later(shelf.audited(now_us(), by.user, "reload", str(self.home.config), ""))
         return t.Done(said=f"{len(wanted)} queues, policy {self.driver.policy.name}")
 
+    def _is_admin(self, by: Request) -> bool:
+        return by.uid in {os.getuid(), 0} or by.user in self.intake.admins
+
     def _for_admins(self, by: Request) -> None:
         """The service itself belongs to its owner and to administrators."""
-        if by.uid not in {os.getuid(), 0} and by.user not in self.intake.admins:
+        if not self._is_admin(by):
             raise Refused("only an administrator may do that", hint="admins = [...] in the configuration names them")
 
     # -- jobs
@@ -196,7 +200,14 @@ class LocalService:
         made = await self.intake.submit(asked, by)
         return t.Submitted(jobs=[self.row(held) for held in made])
 
-    async def job(self, name: str) -> t.JobPage:
+    async def job(self, name: str, by: Request) -> t.JobPage:
+        page = await self._page(name)
+        if self._is_admin(by) or self._uid_of(name) == by.uid:
+            return page
+        # People put keys and passwords into variables.
+        return msgspec.structs.replace(page, written={**page.written, "env": {}}, variables={})
+
+    async def _page(self, name: str) -> t.JobPage:
         held = self.backend.held.get(name)
         if held is None:
             await self.backend.settled()
@@ -263,6 +274,11 @@ class LocalService:
         held = self.backend.held.get(name)
         return held.id if held else int(self._row_of(name)["id"])
 
+    def _uid_of(self, name: str) -> int:
+        """Whose job it is."""
+        held = self.backend.held.get(name)
+        return (held.origin if held else msgspec.json.decode(self._row_of(name)["context"], type=Origin)).uid
+
     async def story(self, name: str) -> t.Story:
         with contextlib.suppress(Unstored):
             await self.journal.commit(())
@@ -272,8 +288,10 @@ class LocalService:
         events = [rows.moment_row(row) for row in found]
         return t.Story(job=name, state=state, events=events, lines=story_lines(name, state, events, now_us()))
 
-    async def logs(self, name: str, rank: int, begin: int, tail: int) -> t.Logs:
-        page = await self.job(name)
+    async def logs(self, name: str, rank: int, begin: int, tail: int, by: Request) -> t.Logs:
+        page = await self._page(name)
+        if not self._is_admin(by) and self._uid_of(name) != by.uid:
+            raise Refused(f"the output of {name} belongs to {page.job.user}", hint="ask its owner or an administrator")
         if rank < 0:
             first = self._first_failed(page) if page.job.ended_us else -1
             rank = first if first >= 0 else min((one.rank for one in page.ranks), default=0)
@@ -393,7 +411,8 @@ class LocalService:
         devices = booking.named(device)
         holders = booking.owners(devices)
         if asked.dry_run:
-            return t.Done(done=False, said=f"{len(devices)} devices; held by {', '.join(holders) or 'nobody'}")
+            held_by = f"{len(devices)} devices; held by {', '.join(holders) or 'nobody'}"
+            return t.Done(done=False, said=held_by, names=devices)
         why = asked.why or f"drained by {by.user}"
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
         stored = [shelf.kept("drained", msgspec.json.encode(booking.out).decode())]
@@ -404,7 +423,8 @@ class LocalService:
         if verb == "drain" and asked.by_s is not None:
             self.watching.leave_by(holders, devices, asked.by_s)
         said = f"{verb}ed {', '.join(devices[:8])}"
-        return t.Done(said=said + (f"; still held by {', '.join(holders)}" if holders and verb == "drain" else ""))
+        said += f"; still held by {', '.join(holders)}" if holders and verb == "drain" else ""
+        return t.Done(said=said, names=devices)
 
     async def queues(self) -> t.Queues:
         return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used()))
@@ -422,8 +442,11 @@ class LocalService:
     async def timeline(self, since_us: int, until_us: int, limit: int) -> t.Timeline:
         return self.tallies.timeline(since_us, until_us, limit, self.backend, now_us())
 
-    async def audit(self, limit: int) -> t.Audit:
-        found = self.journal.rows("SELECT * FROM audit ORDER BY id DESC LIMIT ?", max(1, min(limit, 10_000)))
+    async def audit(self, limit: int, by: Request) -> t.Audit:
+        """What everybody did, for administrators; what they did themselves, for others."""
+        who = "" if self._is_admin(by) else by.user
+        sql = "SELECT * FROM audit WHERE ?1 IN ('', who) ORDER BY id DESC LIMIT ?2"
+        found = self.journal.rows(sql, who, max(1, min(limit, 10_000)))
         return t.Audit(
             entries=[
                 t.Entry(

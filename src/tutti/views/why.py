@@ -220,8 +220,15 @@ def _ahead(found: Explanation) -> str:
 
 
 def _one_ahead(other: Ahead) -> str:
-    does = "holds it up" if other.holds_up else "does not hold it up"
-    return f"{other.gang} ({other.members} {_members(other.members)}) {does}"
+    return f"{other.gang} ({other.members} {_members(other.members)}) {_effect(other)}"
+
+
+def _effect(other: Ahead) -> str:
+    if other.holds_up:
+        return "holds it up"
+    if other.puts_off >= NEVER:
+        return "keeps it from being promised a time"
+    return f"puts its start off by {time_s(other.puts_off / SECOND)}" if other.puts_off else "does not hold it up"
 
 
 def _blockers(found: Explanation, tell: Clock) -> str:
@@ -355,7 +362,10 @@ def _lists(found: Explanation) -> dict[str, object | None]:
             _plain(gang=other.gang, how=other.how, members=other.members, ends_in_s=_ahead_s(found, other.until))
             for other in found.blockers
         ],
-        "ahead": [{"gang": o.gang, "members": o.members, "holds_up": o.holds_up} for o in found.ahead],
+        "ahead": [
+            _plain(gang=o.gang, members=o.members, holds_up=o.holds_up, puts_off_s=_time_s(o.puts_off))
+            for o in found.ahead
+        ],
         "score": [
             _plain(term=str(part.term), value=None if part.value >= NEVER else part.value) for part in found.score
         ],
@@ -386,6 +396,10 @@ def _remedy(found: Explanation, remedy: Remedy) -> dict[str, object]:
 
 def _ahead_s(found: Explanation, moment: int) -> float | None:
     return None if moment >= NEVER else (moment - found.at) / SECOND
+
+
+def _time_s(length: int) -> float | None:
+    return None if length >= NEVER or not length else length / SECOND
 
 
 def _plain(**entries: object | None) -> dict[str, object]:

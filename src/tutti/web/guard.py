@@ -6,7 +6,7 @@ did not mean to send.
 """
 
 import ipaddress
-import secrets
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from tutti.api.http import Request
@@ -29,8 +29,9 @@ class Turned(Exception):
 class Guard:
     """The rules of one port."""
 
-    def __init__(self, token: str, host: str, names: tuple[str, ...] = ()) -> None:
-        self._token = token
+    def __init__(self, owner: Callable[[str], int | None], host: str, names: tuple[str, ...] = ()) -> None:
+        """`owner` knows whose token a text is."""
+        self._owner = owner
         self._names = HERE | {name.lower() for name in names}
         self._anywhere = not is_loopback(host)
 
@@ -58,10 +59,13 @@ class Guard:
             raise Turned(401, "changing something needs the token", "open the address that `tutti serve` prints")
 
     def has_token(self, request: Request) -> bool:
-        """Whether the request carries it."""
+        """Whether the request carries one."""
+        return self.owner(request) is not None
+
+    def owner(self, request: Request) -> int | None:
+        """The user whose token a request carries."""
         kind, _, given = request.headers.get("authorization", "").partition(" ")
-        right = secrets.compare_digest(given.strip().encode(), self._token.encode())
-        return right and kind.lower() == "bearer"
+        return self._owner(given.strip()) if kind.lower() == "bearer" and given.strip() else None
 
     def _is_ours(self, host: str) -> bool:
         return host in self._names or (self._anywhere and _is_number(host))

@@ -8,7 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from tutti.api import types as t
+from tutti.api.http import Request
 from tutti.api.routes import Service
+from tutti.errors import Refused
 from tutti.views.job import job_lines
 from tutti.views.nodes import node_lines
 from tutti.views.queue import queue_lines
@@ -21,11 +23,11 @@ WIDTH = 160
 TAIL = 16 << 10
 
 
-async def plain(service: Service, parts: tuple[str, ...], offset: int) -> bytes:
+async def plain(service: Service, request: Request, parts: tuple[str, ...]) -> bytes:
     """The page of a job, or the start page: who runs and waits, from a row on; devices; the ledger."""
     if len(parts) == 2:
-        return await _job(service, parts[1])
-    jobs = await service.jobs("all", t.Which(), offset, ROWS)
+        return await _job(service, request, parts[1])
+    jobs = await service.jobs("all", t.Which(), max(request.number("offset", 0), 0), ROWS)
     rows: list[dict[str, Any]] = msgspec.to_builtins(jobs.jobs)
     nodes, report = await service.nodes(), await service.report()
     links = {row["name"]: f"/plain/{quote(row['name'], safe='')}" for row in rows}
@@ -38,17 +40,26 @@ async def plain(service: Service, parts: tuple[str, ...], offset: int) -> bytes:
     )
 
 
-async def _job(service: Service, name: str) -> bytes:
-    page, story = await service.job(name), await service.story(name)
+async def _job(service: Service, request: Request, name: str) -> bytes:
+    page, story = await service.job(name, request), await service.story(name)
     why = await service.why(name, 20)
-    output = await service.logs(name, -1, -1, TAIL)
+    rank, output = await _output(service, request, name)
     return _page(
         name,
         _part("Why", why.lines),
         _part("Story", story.lines),
         _part("Everything", job_lines(msgspec.to_builtins(page))),
-        _part(f"Output of rank {output.rank}", output.text.splitlines()[-200:]),
+        _part(f"Output of rank {rank}", output.splitlines()[-200:]),
     )
+
+
+async def _output(service: Service, request: Request, name: str) -> tuple[int, str]:
+    """The end of its output, or why it is not shown."""
+    try:
+        found = await service.logs(name, -1, -1, TAIL, request)
+    except Refused as problem:
+        return 0, problem.what
+    return found.rank, found.text
 
 
 def _part(title: str, lines: list[str], links: Mapping[str, str] | None = None) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import pwd
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from tutti.errors import Misused, Refused
 
 from .guard import Guard
 from .peer import is_loopback, peer_uid
-from .site import Site
-from .token import token_of
+from .site import Site, user_of
+from .token import Tokens
 
 MOST_BODY = 1 << 20
 MOST_CONNECTIONS = {True: 200, False: 50}
@@ -45,17 +44,13 @@ class Port:
         self._kept = home.path / "page.json"
         self._server: asyncio.Server | None = None
         self._guard: Guard | None = None
+        self.tokens = Tokens(home)
         self._where = Asked()
         self._connections = {True: 0, False: 0}
 
     async def open(self, said: dict[str, Any]) -> str:
         """Open, move or close the port. Returns the address, without the token; empty when it is closed."""
-        try:
-            asked = msgspec.convert(said, Asked)
-        except msgspec.ValidationError as problem:
-            raise Misused(f"this is not how to open a page: {problem}") from None
-        if not 0 <= asked.port < 65536:
-            raise Misused(f"there is no port {asked.port}", hint="one from 1 to 65535, or 0 for any")
+        asked = _asked(said)
         if asked.close:
             self.close(forget=True)
             return ""
@@ -63,7 +58,8 @@ class Port:
             await self._listen(asked)
         self._where = msgspec.structs.replace(asked, port=self.number, fresh=False)
         try:
-            self._guard = Guard(token_of(self._home.token, asked.fresh), asked.host, asked.names)
+            self.tokens.of(os.getuid())
+            self._guard = Guard(self.tokens.owner, asked.host, asked.names)
             _write(self._kept, msgspec.json.encode(self._where))
         except OSError as problem:
             self.close()
@@ -76,9 +72,25 @@ class Port:
             kept = msgspec.json.decode(self._kept.read_bytes())
         except (OSError, msgspec.DecodeError):
             return ""
+        self.tokens.recall()
         with contextlib.suppress(Misused, Refused, OSError):
             return await self.open(kept)
         return ""
+
+    def look(self, said: dict[str, Any]) -> str:
+        """The address for somebody who may not open, move or close the page. Raises Refused, where that was asked."""
+        if self._server is None:
+            raise Refused("the page is not open", hint="an administrator opens it: sudo tutti serve")
+        if msgspec.structs.replace(_asked(said), fresh=False) not in {Asked(), self._where}:
+            raise Refused("only an administrator may move or close the page", hint="tutti serve")
+        return self.address
+
+    def token(self, uid: int, fresh: bool) -> str:
+        """The token of a user, which may be a new one."""
+        try:
+            return self.tokens.of(uid, fresh)
+        except OSError as problem:
+            raise Refused(f"the token cannot be written: {problem.strerror}", str(self._home.path)) from None
 
     def close(self, forget: bool = False) -> None:
         """Take no more connections."""
@@ -144,6 +156,16 @@ class Port:
         return peer_uid(theirs[:2], ours[:2]) in {os.getuid(), 0}
 
 
+def _asked(said: dict[str, Any]) -> Asked:
+    try:
+        asked = msgspec.convert(said, Asked)
+    except msgspec.ValidationError as problem:
+        raise Misused(f"this is not how to open a page: {problem}") from None
+    if not 0 <= asked.port < 65536:
+        raise Misused(f"there is no port {asked.port}", hint="one from 1 to 65535, or 0 for any")
+    return asked
+
+
 def _kept_port(path: Path) -> int:
     try:
         return int(msgspec.json.decode(path.read_bytes())["port"])
@@ -164,11 +186,3 @@ def _write(path: Path, data: bytes) -> None:
     half = path.with_name(f"{path.name}.{os.getpid()}")
     half.write_bytes(data)
     half.replace(path)
-
-
-def user_of(uid: int) -> str:
-    """The name of a user; the number where there is none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -1,6 +1,7 @@
 """What the port answers: pages, their files, a few routes of their own, and the whole API behind the guard."""
 
 import os
+import pwd
 import socket
 from html import escape
 from pathlib import Path
@@ -23,6 +24,7 @@ from .pulse import pulse
 from .words import REASONS
 
 HTML = "text/html; charset=utf-8"
+PATH = "/usr/local/bin:/usr/bin:/bin"
 PAGES = ("timeline", "ledger", "cluster", "submit", "history")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -91,7 +93,7 @@ class Site:
             raise Turned(404, f"there is nothing at {request.path}", "the start page: /")
         self._let_in(request)
         if parts[0] == "plain" and request.method == "GET" and len(parts) <= 2:
-            return Response(kind=HTML, body=await plain(self._service, parts, request.number("offset", 0)))
+            return Response(kind=HTML, body=await plain(self._service, request, parts))
         return await (self._own(request, parts) if parts[0] == "page" else self._api(request))
 
     def _let_in(self, request: Request) -> None:
@@ -99,7 +101,11 @@ class Site:
             self._guard.may_read(request, self._is_owner)
         else:
             self._guard.may_change(request)
-        request.uid, request.user = os.getuid(), self._user
+        owner = self._guard.owner(request)
+        if owner is None:
+            request.uid, request.user = os.getuid(), self._user
+        else:
+            request.uid, request.user = owner, user_of(owner)
 
     async def _own(self, request: Request, parts: tuple[str, ...]) -> Response:
         match request.method, parts[1:]:
@@ -118,9 +124,9 @@ class Site:
         return Hello(
             version=tutti.__version__,
             host=socket.gethostname(),
-            user=self._user,
+            user=request.user,
             may_change=self._guard.has_token(request),
-            cwd=str(Path.home()),
+            cwd=home_of(request.uid),
             queues=[queue.name for queue in queues.queues],
             means=MEANS,
             reasons=REASONS,
@@ -128,18 +134,44 @@ class Site:
 
     async def _submitted(self, request: Request) -> t.Submitted | t.PlanAnswer:
         asked = read(Ordered, request)
-        one = submission(asked)
+        one = submission(asked, request.uid)
         if asked.plan:
             return await self._service.plan(one, request)
         return await self._service.submit(t.Submit(jobs=[one]), request)
 
 
-def submission(asked: Ordered) -> t.Submission:
+def submission(asked: Ordered, uid: int) -> t.Submission:
     """A job from the page, with the folder and the environment it runs in."""
-    cwd = str(Path(asked.cwd or "~").expanduser())
-    env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     words = str(asked.job.get("command", "")).split()
+    home = home_of(uid)
+    cwd = home if asked.cwd in {"", "~"} else str(Path(home, asked.cwd.removeprefix("~/")))
+    if uid != os.getuid():
+        # Somebody else's files are not ours to read, and our environment is not theirs.
+        return t.Submission(job=asked.job, context=t.Context(cwd=cwd, env=environment_of(uid), umask=0o077))
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_")}
     return t.Submission(job=asked.job, context=t.Context(cwd=cwd, env=env, framework=recognised(words, cwd)))
+
+
+def user_of(uid: int) -> str:
+    """The name of a user; the number where there is none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def home_of(uid: int) -> str:
+    """The folder in which a user's jobs run, where none is named."""
+    try:
+        return str(Path.home()) if uid == os.getuid() else pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        return "/"
+
+
+def environment_of(uid: int) -> dict[str, str]:
+    """What a user has right after logging in, as far as that can be known from outside."""
+    who = pwd.getpwuid(uid)
+    return {"HOME": who.pw_dir, "USER": who.pw_name, "LOGNAME": who.pw_name, "SHELL": who.pw_shell, "PATH": PATH}
 
 
 def _file(request: Request, name: str) -> Response:

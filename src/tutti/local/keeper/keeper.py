@@ -17,10 +17,11 @@ from typing import Any
 
 from tutti.local.keeper import member, records, tree
 from tutti.local.keeper.attach import Attached
+from tutti.local.keeper.gate import Gate
 from tutti.local.keeper.listeners import Listeners
 from tutti.local.keeper.locks import Busy, Locks
 from tutti.local.keeper.logs import Log
-from tutti.local.keeper.member import Gate, Member
+from tutti.local.keeper.member import Member
 from tutti.local.keeper.orders import ORDERS
 from tutti.local.keeper.spare import Kit
 from tutti.local.keeper.spec import MemberSpec, Spec
@@ -30,6 +31,8 @@ from tutti.train.agent import lines
 PREEMPTED, RELEASED = 75, 76
 SHELL_WORDS = frozenset({"attach", "keys", "size"})
 ROWS_AT_ONCE = 500
+GATE_S = 60.0
+"""How long a member may take to become its program."""
 WORD_S = 30.0
 """How long members that are ready wait for the daemon to say go."""
 RECORD_S = 3600.0
@@ -110,7 +113,7 @@ class Keeper:
             return self.refusal
         gate = Gate()
         fresh = [self._start(spec, gate) for spec in specs]
-        self._await_gate(gate, fresh)
+        gate.await_all([one.pid for one in fresh], GATE_S)
         if not self._await_word():
             self._abandon()
             return self.refusal
@@ -133,18 +136,6 @@ class Keeper:
         self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
         self.selector.register(log, selectors.EVENT_READ, lambda: self._pump(one))
         return one
-
-    def _await_gate(self, gate: Gate, fresh: list[Member]) -> None:
-        """All members are ready, or have failed to be: nobody waits for ever for one that is gone."""
-        ready, limit = 0, time.monotonic() + 30
-        waiting = selectors.DefaultSelector()
-        waiting.register(gate, selectors.EVENT_READ)
-        while ready < gate.waiting and time.monotonic() < limit:
-            waiting.select(0.05)
-            ready += gate.count()
-            if ready + sum(1 for one in fresh if not one.watch.is_running()) >= gate.waiting:
-                break
-        waiting.close()
 
     def _await_word(self) -> bool:
         """Whether the daemon has said go. One that is gone has perhaps not written down that they shall run."""

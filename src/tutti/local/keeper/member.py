@@ -1,4 +1,4 @@
-"""One rank as a process: forked, made ready, held at a gate, and turned into the job's program when all are there."""
+"""One rank as a process: forked, made ready, turned into the job's program, and held at a gate until all are there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tutti.local.keeper.cgroup import Cgroup
+from tutti.local.keeper.gate import Gate, wait_at
 from tutti.local.keeper.logs import Log
 from tutti.local.keeper.spec import MemberSpec, Spec
 from tutti.local.keeper.tree import die_with
@@ -51,48 +52,6 @@ class Member:
         with contextlib.suppress(OSError):
             os.killpg(self.watch.pid, number)
         self.watch.send(number)
-
-
-class Gate:
-    """Members wait here: each says that it is ready, all go on when it opens."""
-
-    def __init__(self) -> None:
-        self.ready, self._ready_in = os.pipe()
-        self._opens, self._holds = os.pipe()
-        os.set_blocking(self.ready, False)
-        self.waiting = 0
-
-    def fileno(self) -> int:
-        return self.ready
-
-    def count(self) -> int:
-        """How many have said that they are ready since the last call."""
-        try:
-            return len(os.read(self.ready, 4096))
-        except BlockingIOError:
-            return 0
-
-    def ends(self) -> tuple[int, int]:
-        """What a member needs of it: where it says that it is ready, and where it hears that all are."""
-        return self._ready_in, self._opens
-
-    def leave_to_keeper(self) -> None:
-        """In a member that was forked with all of it: let go of what only the keeper may hold."""
-        os.close(self._holds)
-        os.close(self.ready)
-
-    def open(self) -> None:
-        for end in (self._holds, self._opens, self._ready_in, self.ready):
-            os.close(end)
-
-
-def wait_at(ready_in: int, opens: int) -> None:
-    """In a member: say that it is ready and wait; without a keeper there is nothing to wait for."""
-    os.write(ready_in, b".")
-    os.close(ready_in)
-    if os.read(opens, 1) != b"":
-        os._exit(1)
-    os.close(opens)
 
 
 class Orders(NamedTuple):
@@ -156,9 +115,17 @@ class Warm:
         self.watch.close()
 
 
+def received(line: socket.socket, most: int, files: int) -> tuple[bytes, list[int]]:
+    """Data and open files; a program that is executed later has nothing of them."""
+    data, ends, _, _ = socket.recv_fds(line, most, files)
+    for end in ends:
+        os.set_inheritable(end, False)
+    return data, ends
+
+
 def _told(line: socket.socket) -> tuple[Orders, tuple[int, int], int] | None:
     """In a process that waits: what it shall become, or None when nobody needs it."""
-    head, ends, _, _ = socket.recv_fds(line, 8, 3)
+    head, ends = received(line, 8, 3)
     if len(head) < 8 or len(ends) < 3:
         return None
     data = bytearray()
@@ -185,7 +152,6 @@ def start(spec: Spec, member: MemberSpec, gate: Gate, log: Log, group: Cgroup | 
 
         watch = Watch(_forked(begin))
     os.close(writer)
-    gate.waiting += 1
     return Member(member, watch, log)
 
 
@@ -226,7 +192,7 @@ def _become(told: Orders, gate: tuple[int, int], writer: int, parent: int) -> No
     os.umask(told.umask)
     os.chdir(told.cwd)
     program = _found(told.argv[0], told.env)
-    wait_at(*gate)
+    wait_at(gate, program)
     if os.getppid() == parent:
         _execute(program, told.argv, told.env)
 

@@ -19,9 +19,9 @@ import traceback
 from collections.abc import Callable
 
 from tutti.local.keeper import member, records, tree
+from tutti.local.keeper.gate import Gate
 from tutti.local.keeper.keeper import Keeper
 from tutti.local.keeper.logs import Log
-from tutti.local.keeper.member import Gate
 from tutti.local.keeper.spare import Kit, Spare, kit
 from tutti.local.keeper.spec import MemberSpec, Spec, from_record, to_record
 from tutti.train.agent import lines
@@ -131,7 +131,9 @@ def rehearse(mine: Kit) -> None:
         records.claim(folder, mine.name)
         records.read_record(os.path.join(folder, records.CLAIM))
         Log(os.devnull, 0).close()
-        Gate().open()
+        gate = Gate()
+        gate.await_all((), 1.0)
+        gate.open()
         keeper.locks.take([])
         tree.living(mine.group)
         json.dumps(keeper.record([]))

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from tutti.local.keeper import cgroup
 from tutti.local.keeper.cgroup import Cgroup
-from tutti.local.keeper.member import Warm
+from tutti.local.keeper.member import Warm, received
 from tutti.local.keeper.records import own_identity
 from tutti.local.keeper.tree import adopt_orphans
+from tutti.train.agent.watch import state_of
 
 READY = b"r"
 MOST_PATH = 4096
@@ -68,6 +69,8 @@ class Spare:
             self.is_ready = True
             socket.send_fds(self._line, [folder.encode()], [listener.fileno()])
         except BlockingIOError:
+            # Its member may hold the line for a moment longer than it lived itself.
+            self.pid = self.pid if state_of(self.pid) else 0
             return False
         except OSError:
             self.pid = 0
@@ -88,7 +91,7 @@ def _wait(line: socket.socket, keep: Keep, rehearse: Rehearse) -> int:
     folder, ends = b"", list[int]()
     with contextlib.suppress(OSError), line:
         line.send(READY)
-        folder, ends, _, _ = socket.recv_fds(line, MOST_PATH, 1)
+        folder, ends = received(line, MOST_PATH, 1)
     if not folder or not ends:
         mine.end()
         return 0

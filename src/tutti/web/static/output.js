@@ -58,10 +58,17 @@ export class Output {
       const from = this.next < 0 ? `tail=${TAIL}` : `begin=${this.next}&tail=${TAIL}`;
       const answer = await get(`${jobPath(this.name, "logs")}?rank=${asked}&${from}`);
       if (asked === this.rank) this.show(answer);
-    } catch {
-      // A job that has not started has no output; the next try comes soon.
+    } catch (problem) {
+      // A job that has not started has no output; the next try comes soon. Somebody else's is theirs.
+      if (problem.status === 409) this.refuse(problem);
     }
     this.busy = false;
+  }
+
+  refuse(problem) {
+    this.over = true;
+    text(this.pre, problem.words);
+    this.pre.classList.add("none");
   }
 
   show(answer) {
