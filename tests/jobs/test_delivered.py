@@ -3,13 +3,16 @@
 import shutil
 import sys
 
+import msgspec
 import pytest
 
 from tests.jobs import programs
 from tests.jobs.lab import Lab, lines
 from tests.local.stage import box
 from tutti.cli.submission import submission
+from tutti.engine.model import Gang
 from tutti.errors import Misused, Refused
+from tutti.jobs.understand import understand
 
 DEVICES = 16
 
@@ -122,9 +125,10 @@ def test_a_pbs_script(at):
         "job.pbs",
         "#!/bin/bash\n#PBS -N probe\n#PBS -l select=2:ncpus=2:ngpus=1:mpiprocs=2\n#PBS -l walltime=00:05:00\n"
         "cd $PBS_O_WORKDIR\n"
-        "echo $PBS_JOBNAME $PBS_ENVIRONMENT $(wc -l < $PBS_NODEFILE) ${SLURM_JOB_ID:-alone} $PWD\n",
+        "echo $PBS_JOBNAME $PBS_ENVIRONMENT $(wc -l < $PBS_NODEFILE) ${SLURM_JOB_ID:-alone} $PWD\n"
+        "echo $PBS_NUM_NODES $PBS_NP $NCPUS\n",
     )
-    assert lines(at.run("job.pbs")) == [f"probe PBS_BATCH 4 alone {at.folder}"]
+    assert lines(at.run("job.pbs")) == ["2 4 2", f"probe PBS_BATCH 4 alone {at.folder}"]
 
 
 def test_an_lsf_script(at):
@@ -132,6 +136,23 @@ def test_an_lsf_script(at):
         "job.bsub", '#!/bin/bash\n#BSUB -J "probe[5-6]"\n#BSUB -W 5\n#BSUB -n 1\necho $LSB_JOBNAME $LSB_JOBINDEX\n'
     )
     assert at.tasks("job.bsub") == ["probe[5] 5", "probe[6] 6"]
+    slots = "echo $LSB_DJOB_NUMPROC $(echo $LSB_HOSTS | wc -w) ${LSB_MCPU_HOSTS##* }\n"
+    at.write("slots.bsub", f"#!/bin/bash\n#BSUB -n 4\n#BSUB -R span[ptile=2]\n{slots}")
+    assert lines(at.run("slots.bsub")) == ["4 4 4"]
+
+
+def test_a_flux_script(at):
+    at.write("job.flux", "#!/bin/bash\n# flux: -N2 -n4\necho $FLUX_JOB_NNODES $FLUX_JOB_SIZE ${SLURM_NNODES:-alone}\n")
+    assert lines(at.run("job.flux")) == ["2 4 alone"]
+
+
+def test_parts_of_a_heterogeneous_job_and_nodes_of_a_task_are_given_together(at):
+    say = "echo $SLURM_NNODES $SLURM_HET_SIZE $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w)\n"
+    parts = "#SBATCH -N1 --gres=gpu:1\n#SBATCH hetjob\n#SBATCH -N2 --gres=gpu:2\n"
+    at.write("het.sbatch", f"#!/bin/bash\n{parts}{say}")
+    at.write("array.sbatch", f"#!/bin/bash\n#SBATCH --array=1-2 -N2 --gres=gpu:2\n{say}")
+    assert lines(at.run("het.sbatch")) == ["3 2 5"]
+    assert at.tasks("array.sbatch") == ["2 4", "2 4"]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +217,22 @@ def test_a_manifest_is_refused_otherwise_and_can_be_planned(at):
     with pytest.raises(Refused, match="needs containers"):
         submission({}, ("job.yaml",))
     answer = at.box.client.post("/v1/plan", submission({}, ("job.yaml",), only_look=True))
-    assert answer["fits"]
+    assert (answer["fits"], answer["job"]) == (True, "ml/pair")
+
+
+def test_every_gang_of_a_manifest_is_planned_and_nothing_of_it_is_lost(at):
+    near = MANIFEST.replace(
+        "spec:\n  pytorch", "spec:\n  runPolicy: {schedulingPolicy: {queue: nowhere}}\n  pytorch", 1
+    )
+    at.write("job.yaml", f"{MANIFEST}---{near.replace('pair', 'other')}")
+    sent = submission({}, ("job.yaml",), only_look=True)
+    every = understand(("job.yaml",))
+    assert msgspec.convert(sent["gangs"], list[Gang]) == [every.gang, every.others[0].gang]
+    answer = at.box.client.post("/v1/plan", sent)
+    assert (answer["fits"], answer["job"]) == (False, "ml/pair, ml/other")
+    assert any("QueueClosed" in line and "nowhere" in line for line in answer["lines"])
+    with pytest.raises(Refused, match="2 gangs"):
+        submission({"as_processes": True}, ("job.yaml",))
 
 
 def test_options_after_a_file_are_a_mistake(at):

@@ -3,17 +3,19 @@
 import json
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
 
 from tutti.cli.main import run
 from tutti.engine.model import HOUR, MINUTE, NEVER, SECOND, Coupling, Resizing, Segment, SizeRule, Source
 from tutti.engine.validate import faults
+from tutti.jobs.batch import moments
 from tutti.jobs.file import read_job, read_job_file
 from tutti.jobs.gang import array_of, notice_of, to_gang
 from tutti.jobs.job import Job, Part
 from tutti.jobs.options import from_words, job_from
-from tutti.jobs.problems import BadJob
+from tutti.jobs.problems import BadJob, Misread
 from tutti.jobs.understand import understand
 
 FULL = """
@@ -187,3 +189,44 @@ def test_variables_of_the_submission_are_known_and_those_of_a_job_around_it_are_
     assert run(["explain-job", "-o", "json", "job.sbatch"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["gang"]["roles"][0]["max"], said["gang"]["ranks_per_member"]) == (2, ranks)
+
+
+NOON = datetime(2030, 5, 1, 12, 0)  # noqa: DTZ001 - a clock on the wall
+MOMENTS = {
+    (moments.slurm, "now+90"): "90s",
+    (moments.slurm, "now + 2 hours"): "7200s",
+    (moments.slurm, "16:30"): "2030-05-01T16:30:00",
+    (moments.slurm, "11:00"): "2030-05-02T11:00:00",
+    (moments.slurm, "4:15pm"): "2030-05-01T16:15:00",
+    (moments.slurm, "teatime"): "2030-05-01T16:00:00",
+    (moments.slurm, "tomorrow"): "2030-05-02T00:00:00",
+    (moments.slurm, "2031-01-20T12:34"): "2031-01-20T12:34:00",
+    (moments.slurm, "01/20/31"): "2031-01-20T00:00:00",
+    (moments.pbs, "1330"): "2030-05-01T13:30:00",
+    (moments.pbs, "0900"): "2030-05-02T09:00:00",
+    (moments.pbs, "010900"): "2030-06-01T09:00:00",
+    (moments.pbs, "04010900"): "2031-04-01T09:00:00",
+    (moments.pbs, "203112312359.30"): "2031-12-31T23:59:30",
+    (moments.lsf, "20:00"): "2030-05-01T20:00:00",
+    (moments.lsf, "3:08:00"): "2030-05-03T08:00:00",
+    (moments.lsf, "2031:1:2:03:04"): "2031-01-02T03:04:00",
+}
+
+
+@pytest.mark.parametrize(("read", "text"), MOMENTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_moments_of_batch_systems(read, text):
+    assert read(text, NOON).startswith(MOMENTS[read, text])
+
+
+@pytest.mark.parametrize("read", [moments.slurm, moments.pbs, moments.lsf, moments.flux])
+@pytest.mark.parametrize("text", ["", "soon", "25:61", "now+3moons", "99999999", "1:2:3:4:5:6", "+x"])
+def test_what_is_no_moment_is_refused(read, text):
+    with pytest.raises(Misread, match=r"no moment|not a duration"):
+        read(text)
+
+
+def test_a_job_may_say_before_when_it_is_not_to_start():
+    assert to_gang(read_job('command = "x"\nbegin = "2h"\n'), now=HOUR).begin == 3 * HOUR
+    assert to_gang(read_job('command = "x"\nbegin = "1970-01-02"\n')).begin == 24 * HOUR
+    with pytest.raises(BadJob, match="begin: 'later' is not a moment"):
+        read_job('command = "x"\nbegin = "later"\n')

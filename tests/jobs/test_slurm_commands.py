@@ -48,6 +48,15 @@ def script(path, text):
     return str(path)
 
 
+def test_a_job_that_is_to_begin_later_says_so_and_starts_when_it_may(tutti, lab):
+    _, out, _ = tutti("sbatch", "--begin=now+1hour", "-J", "later", "--wrap", "true")
+    number = out.split()[-1]
+    until(lambda: tutti("squeue", "-h", "-j", number, "-o", "%t %R")[1] == "PD (BeginTime)\n", "a reason")
+    assert any("before its time" in line for line in lab.client.get("/v1/jobs/later/why")["lines"])
+    lab.client.post("/v1/jobs/later/update", {"set": {"begin": 0}})
+    assert lab.client.job("later").wait() == 0
+
+
 def test_sbatch_says_the_number_and_squeue_lists_it(tutti, tmp_path):
     name = script(tmp_path / "a.sbatch", "#SBATCH -J night -t 5 -G 1\nexec sleep 600\n")
     code, out, _ = tutti("sbatch", name)

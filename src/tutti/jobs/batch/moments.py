@@ -66,9 +66,9 @@ def _clock(day: datetime, found: re.Match[str], text: str) -> datetime:
     return _at(text, A_SLURM, day, hour=hour, minute=int(found[2]), second=int(found[3] or 0))
 
 
-def _at(text: str, hint: str, day: datetime, **parts: int) -> datetime:
+def _at(text: str, hint: str, base: datetime, /, **parts: int) -> datetime:
     try:
-        return day.replace(microsecond=0, **parts)  # type: ignore[arg-type]  # the parts of a clock and a date
+        return base.replace(microsecond=0, **parts)  # type: ignore[arg-type]  # the parts of a clock and a date
     except ValueError:
         raise Misread(f"{text!r} is no moment", hint) from None
 

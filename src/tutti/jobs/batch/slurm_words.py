@@ -97,8 +97,10 @@ def state(row: Row) -> tuple[str, str]:
 def where(row: Row) -> str:
     """Where it runs, or in brackets why it does not."""
     if state(row)[0] == "PD":
-        reason = "Held" if row["state"] == "held" else str(row.get("reason") or "None")
-        return f"({REASONS.get(reason, reason)})"
+        reason = str(row.get("reason") or "None")
+        # Whoever is held and still waits was asked to start later.
+        said = "BeginTime" if reason == "Held" and row["state"] != "held" else REASONS.get(reason, reason)
+        return f"({'JobHeldUser' if row['state'] == 'held' else said})"
     return str(row.get("placed") or "")
 
 

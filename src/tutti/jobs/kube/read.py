@@ -24,7 +24,6 @@ OURS = "pod"
 """The dialect of a pod that declares nothing: it is a gang of one."""
 QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
 """Labels and annotations of pods by which dialects name a queue."""
-GATES_OF_OTHERS = ("kueue.x-k8s.io/", "scheduling.volcano.sh/", "autoscaling.x-k8s.io/")
 
 
 class FromPod(Protocol):
