@@ -12,7 +12,7 @@ GROUPS = {
     "kai": ("scheduling.run.ai", "v2alpha2"),
     "kube-batch": ("scheduling.incubator.k8s.io", "v1alpha1"),
 }
-NAMES = ("coscheduling", "koordinator", "volcano", "kai", "kueue")
+NAMES = ("coscheduling", "koordinator", "volcano", "kai", "kueue", "yunikorn")
 CLUSTER_KINDS = (
     ("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"),
@@ -25,6 +25,7 @@ SPACED_KINDS = (
     ("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues"),
     ("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
     ("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
+    ("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
 )
 
 
@@ -60,6 +61,7 @@ def group(dialect: str, name: str, least: int, said: dict[str, str]) -> dict[str
     """The group object; None where the dialect has none."""
     annotations = {"tutti.dev/time": said["time"]} if "time" in said else {}
     if dialect == "native":
+        annotations |= {"tutti.dev/queue": said["queue"]} if "queue" in said else {}
         spec: dict[str, Any] = {"annotations": annotations} if annotations else {}
         if "topology" in said:
             spec["schedulingConstraints"] = {"topology": [{"key": said["topology"]}]}
@@ -121,7 +123,8 @@ def mark(  # noqa: PLR0911 - one way of saying it per dialect
         case "coscheduling":
             return {"labels": {"scheduling.x-k8s.io/pod-group": name}}
         case "koordinator":
-            return {"labels": {"pod-group.scheduling.sigs.k8s.io": name}}
+            quota = {"quota.scheduling.koordinator.sh/name": said["queue"]} if "queue" in said else {}
+            return {"labels": {"pod-group.scheduling.sigs.k8s.io": name, **quota}}
         case "koordinator-annotations":
             prefix = "gang.scheduling.koordinator.sh"
             return {"annotations": {f"{prefix}/name": name, f"{prefix}/min-available": str(least)}}
@@ -133,7 +136,8 @@ def mark(  # noqa: PLR0911 - one way of saying it per dialect
         case "yunikorn":
             groups = json.dumps([{"name": "tg", "minMember": least}])
             return {
-                "labels": {"applicationId": name},
+                "labels": {"applicationId": name}
+                | ({"yunikorn.apache.org/queue": said["queue"]} if "queue" in said else {}),
                 "annotations": {
                     "yunikorn.apache.org/task-group-name": "tg",
                     "yunikorn.apache.org/task-groups": groups,

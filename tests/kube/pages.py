@@ -7,9 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from tutti.kube import config
-from tutti.kube.kinds import DIALECTS
+from tutti.kube.kinds import DIALECTS, QUEUES_OF_YUNIKORN
 from tutti.kube.metrics import METRICS
-from tutti.kube.rights import INSIDE, rights
+from tutti.kube.rights import INSIDE, Right, rights
 from tutti.kube.status import OWNERSHIP
 from tutti.kube.supported import HONOURED, REFUSED
 
@@ -29,8 +29,9 @@ without a group is a gang of one (`ml/web-0@pod`).
 | annotation | on | meaning |
 |---|---|---|
 | `tutti.dev/time` | group or pod | how long it runs: `30m`, `2h30m`; what reservation and backfill rest on |
+| `tutti.dev/queue` | group or pod | the queue it waits in, whatever its dialect says; a label will do |
 
-Where it is missing, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, and the history of like gangs are used.
+Without a time, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, or the history of like gangs is used.
 """
 
 SERVED = """## Pages
@@ -62,11 +63,12 @@ def sections() -> list[str]:
     """Every part of the page."""
     honoured = [(row.field, row.does) for row in HONOURED]
     refused = [(row.field, row.does) for row in REFUSED]
-    rows = [(r.group or "core", r.resource, ", ".join(r.verbs), r.why) for r in rights()]
+    rows = [(r.group or "core", named(r), ", ".join(r.verbs), r.why) for r in rights()]
     inside = [(r.group or "core", r.resource, ", ".join(r.verbs), r.why) for r in INSIDE]
     metrics = [(f"`{m.name}`", m.kind, m.label or "-", m.says) for m in METRICS]
     owners = [tuple(row) for row in OWNERSHIP]
-    kinds = [(k.name, k.group, ", ".join(k.versions), k.why) for k in DIALECTS]
+    read = (*DIALECTS, QUEUES_OF_YUNIKORN)
+    kinds = [(k.name, k.group or "core", ", ".join(k.versions), k.why) for k in read]
     return [
         HEAD.strip(),
         "## Settings\n\nA TOML file, `--config FILE` (in the cluster: the ConfigMap `tutti`). `policy` is the name of"
@@ -85,6 +87,11 @@ def sections() -> list[str]:
         "## Metrics\n\n" + table(("name", "kind", "label", "meaning"), metrics),
         "Back to [the documentation](../README.md).",
     ]
+
+
+def named(right: Right) -> str:
+    """What a right is on, and the only object where it is one."""
+    return f"{right.resource} `{right.name}`" if right.name else right.resource
 
 
 def settings() -> list[tuple[str, ...]]:

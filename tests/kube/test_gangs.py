@@ -3,6 +3,7 @@
 import asyncio
 
 from tools.control_plane.stage import gang, group, many, node, pod
+from tutti.engine.model import State
 
 
 def test_two_gangs_one_place(play):
@@ -126,5 +127,21 @@ def test_a_higher_priority_takes_the_whole_gang(play):
             await play.stage.make(*gang("high", 2, priorityClassName="high"))
             await play.until_bound("high-")
             await play.until_gone("low-")
+
+    play(scene)
+
+
+def test_a_new_leader_does_not_miss_members_that_need_not_be_there(play):
+    async def scene(play):
+        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        basic = group("a", 1) | {"spec": {"schedulingPolicy": {"basic": {}}}}
+        async with play.scheduler():
+            await play.stage.make(basic, *(pod(f"a-{i}", "a") for i in range(3)))
+            await play.until_bound("a-", count=2)
+        async with play.scheduler() as second:
+            await play.settle(second)
+            assert {job.life.state for job in second.jobs()} <= {State.STARTING, State.RUNNING}
+            await play.stage.make(node("n2"))
+            await play.until_bound("a-")
 
     play(scene)

@@ -29,7 +29,7 @@ OFF = "ServiceAccount,TaintNodesByCondition,DefaultStorageClass,StorageObjectInU
 SCHEDULER = "system:serviceaccount:tutti-system:tutti"
 READY_IN = 60.0
 SELDOM = {"GOGC": "300"}
-"""For the races: the heap of a server that is seconds old is so small that it collects rubbish most of the time, which one
+"""For the races: a server that is seconds old has so small a heap that it collects rubbish most of the time, which one
 that has been up for an hour does not. The same for every scheduler; the schedulers themselves run as they are."""
 
 

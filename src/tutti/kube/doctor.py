@@ -63,7 +63,8 @@ def _is_there(right: Right, there: set[tuple[str, str]]) -> bool:
 
 async def _may(api: Api, right: Right, verb: str, namespace: str) -> bool:
     resource, _, sub = right.resource.partition("/")
-    asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": sub, "namespace": namespace}
+    asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": sub, "name": right.name}
+    asked["namespace"] = namespace
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tutti.engine.model import Gang, Seats
 from tutti.jobs.kube.declared import Declared
-from tutti.jobs.kube.gang import Kin
+from tutti.jobs.kube.gang import NO_QUEUE, Kin
 from tutti.jobs.kube.objects import PodSpec
 from tutti.jobs.kube.wants import Wants
 
@@ -36,6 +36,7 @@ class Seen:
         "phase",
         "polite",
         "priority",
+        "queue",
         "rank",
         "reason",
         "spec",
@@ -72,6 +73,7 @@ class Seen:
         self.priority: int | None = None
         self.polite = False
         """It may not preempt others."""
+        self.queue = NO_QUEUE
         self.time = 0
         self.created = 0
         self.told = ""

@@ -11,7 +11,7 @@ from tutti.jobs.kube import objects
 from tutti.jobs.kube.declared import Declared, gang_name
 from tutti.jobs.kube.dialects import koordinator, native
 from tutti.jobs.kube.gang import Ground as Known
-from tutti.jobs.kube.read import declared, from_pod, is_gated, member, run_time
+from tutti.jobs.kube.read import asked_queue, declared, from_pod, is_gated, member, run_time
 from tutti.jobs.kube.wants import Reach, Wants, key_of, wants
 
 from .gangs import GangSeen, Seen
@@ -40,6 +40,8 @@ class Intake:
         self.default_priority = 0
         self.queues: dict[str, Queue] = {"default": Queue("default")}
         self.local_queues: dict[str, str] = {}
+        self.trees: dict[str, set[str]] = {}
+        """Queues that were read from one object, by that object."""
         self.estimates: dict[str, int] = {}
         """How long gangs run, by the uid of the job that made their group."""
         self.claims: dict[str, Reach | None] = {}
@@ -183,6 +185,7 @@ class Intake:
         seen.created = moment(pod.metadata.creation_timestamp)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
+        seen.queue = asked_queue(pod)
         key = gang_name(seen.namespace, said.group, said.dialect)
         if (found := from_pod(pod, said)) is not None and key not in self.groups:
             self._declare(found, key)

@@ -18,6 +18,8 @@ class Kind(NamedTuple):
     plural: str
     item: type[Any] = Thing
     why: str = ""
+    only: str = ""
+    """The one name of interest; others are not read."""
 
     def path(self, version: str) -> str:
         """Where all of them are."""
@@ -31,6 +33,9 @@ ALWAYS = (
     Kind("PersistentVolumeClaim", "", ("v1",), "persistentvolumeclaims", why="volumes that are bound"),
     Kind("PersistentVolume", "", ("v1",), "persistentvolumes", why="nodes a bound volume can be reached from"),
     Kind("CSINode", "storage.k8s.io", ("v1",), "csinodes", why="how many volumes a node can attach"),
+)
+QUEUES_OF_YUNIKORN = Kind(
+    "ConfigMap", "", ("v1",), "configmaps", why="queues of YuniKorn, read only", only="yunikorn-configs"
 )
 DIALECTS = (
     Kind("PodGroup", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", why="native groups"),
@@ -92,6 +97,11 @@ class Served(NamedTuple):
         return self.kind.path(self.version)
 
     @property
+    def query(self) -> dict[str, object]:
+        """What of it is asked for."""
+        return {"fieldSelector": f"metadata.name={self.kind.only}"} if self.kind.only else {}
+
+    @property
     def api_version(self) -> str:
         """As it is written in an object; lists leave it out of their items."""
         return f"{self.kind.group}/{self.version}" if self.kind.group else self.version
@@ -113,7 +123,8 @@ async def served(api: Api, dialects: tuple[str, ...] = ()) -> list[Served]:
     """Which of the kinds we know this cluster serves; with `dialects`, only theirs and what is always read."""
     listed = await api.get("/apis", Groups)
     versions = {g["name"]: [v["version"] for v in g["versions"]] for g in listed.groups}
-    found = [Served(kind, kind.versions[0]) for kind in ALWAYS]
+    core = ALWAYS if dialects and "yunikorn" not in dialects else (*ALWAYS, QUEUES_OF_YUNIKORN)
+    found = [Served(kind, kind.versions[0]) for kind in core]
     seen: dict[str, set[str]] = {}
     for kind in (*DIALECTS, OWN):
         if dialects and DIALECT_OF.get(kind.group, dialects[0]) not in dialects:

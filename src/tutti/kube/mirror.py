@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import msgspec
 
 from tutti.engine import events as ev
-from tutti.engine.model import Gang, Job, Life, Listing, NodeState, Seats, State
+from tutti.engine.model import Coupling, Gang, Job, Life, Listing, NodeState, Seats, State
 from tutti.engine.world import World
-from tutti.jobs.kube.gang import Facts, Kin, Translated, expected, translate
+from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
 
 from .gangs import GangSeen, Seat, Seen, Where
@@ -180,6 +180,7 @@ class Mirror(Intake):
             spared=gang.spared > 0,
             polite=any(pod.polite for pod in pods),
             estimate=self.estimates.get(said.owner, 0),
+            queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
         )
         found = translate(said, present, known or self.known(), facts)
         return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found
@@ -401,7 +402,8 @@ class Mirror(Intake):
 
 def _short(life: Life, gang: Gang, bound: int) -> Life:
     """A gang that sits below its minimum with nothing written down has lost members."""
-    missing = [max(role.min - held.members, 0) for role, held in zip(gang.roles, life.seats, strict=True)]
+    pairs = list(zip(gang.roles, life.seats, strict=True))
+    missing = [max(role.min - held.members, 0) if role.coupling is Coupling.GANG else 0 for role, held in pairs]
     if not any(missing) or not bound:
         return life
     first = next(node for held in life.seats for node in held.nodes)

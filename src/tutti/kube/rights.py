@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from .kinds import ALWAYS, DIALECTS, OWN
+from .kinds import ALWAYS, DIALECTS, OWN, QUEUES_OF_YUNIKORN
 
 READ = ("get", "list", "watch")
 
@@ -14,6 +14,8 @@ class Right(NamedTuple):
     resource: str
     verbs: tuple[str, ...]
     why: str
+    name: str = ""
+    """The only object of its kind that is meant."""
 
 
 WRITES = (
@@ -39,13 +41,18 @@ INSIDE = (
 
 def rights() -> list[Right]:
     """Everything in the whole cluster."""
-    reads = [Right(kind.group, kind.plural, READ, kind.why) for kind in (*ALWAYS, *DIALECTS, OWN)]
+    kinds = (*ALWAYS, QUEUES_OF_YUNIKORN, *DIALECTS, OWN)
+    reads = [Right(kind.group, kind.plural, READ, kind.why, kind.only) for kind in kinds]
     return [*reads, *WRITES]
 
 
 def rules(wanted: list[Right]) -> list[dict[str, Any]]:
     """The same as rules of a role."""
-    return [{"apiGroups": [r.group], "resources": [r.resource], "verbs": list(r.verbs)} for r in wanted]
+    return [
+        {"apiGroups": [r.group], "resources": [r.resource], "verbs": list(r.verbs)}
+        | ({"resourceNames": [r.name]} if r.name else {})
+        for r in wanted
+    ]
 
 
 def roles(namespace: str) -> list[dict[str, Any]]:

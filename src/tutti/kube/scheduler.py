@@ -122,7 +122,7 @@ class Scheduler:
 
     def _listener(self, kind: Served) -> Listener[object]:
         put, drop = self._doors(kind)
-        return Listener(self.api, kind.path, kind.kind.item, put, drop, self._changed.set)
+        return Listener(self.api, kind.path, kind.kind.item, put, drop, self._changed.set, **kind.query)
 
     def _doors(self, kind: Served) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
         mirror = self.mirror
