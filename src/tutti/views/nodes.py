@@ -1,6 +1,6 @@
 """The box drawn with letters: a row for each node, a cell for each device."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .gantt import letters
@@ -31,6 +31,36 @@ def node_lines(answer: Mapping[str, Any], coloured: bool, wide: bool = False) ->
     lines += _legend(nodes, known, paint, wide)
     lines.append(_widest(answer["largest"]))
     return lines + [f"note: {note}" for note in answer["notes"]]
+
+
+def topology_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Domains inside domains, the nodes of the innermost ones, and what is free in each."""
+    if not answer["nodes"]:
+        return node_lines(answer, coloured=False)
+    return _domain(answer["nodes"], answer["levels"], 0)
+
+
+def _domain(nodes: Sequence[Mapping[str, Any]], levels: Sequence[str], depth: int) -> list[str]:
+    inside: dict[str, list[Mapping[str, Any]]] = {}
+    for node in nodes:
+        if depth < len(node["place"]):
+            inside.setdefault(node["place"][depth], []).append(node)
+    lines = []
+    for name, among in inside.items():
+        level = levels[depth] if depth < len(levels) else f"level{depth + 1}"
+        lines += [f"{'  ' * depth}{level} {name}: {_count(among)}", *_domain(among, levels, depth + 1)]
+    alone = [node for node in nodes if depth >= len(node["place"])]
+    return lines + [f"{'  ' * depth}{node['name']}: {_free([node])}" for node in alone]
+
+
+def _count(nodes: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}, {_free(nodes)}"
+
+
+def _free(nodes: Sequence[Mapping[str, Any]]) -> str:
+    unwell = sum(node["state"] != "ready" for node in nodes)
+    free, all_of_them = sum(node["free"] for node in nodes), sum(len(node["devices"]) for node in nodes)
+    return f"{free} of {all_of_them} devices free" + (f", {unwell} not ready" if unwell else "")
 
 
 def _widest(most: int) -> str:
