@@ -87,6 +87,10 @@ class Box:
         found: dict[str, Any] = self.client.get(job_path(name))["job"]
         return found
 
+    def speeds(self, name: str) -> dict[int, float]:
+        """The rates a job has reported, by number of members."""
+        return {one["members"]: one["rate"] for one in self.client.get(job_path(name))["speed"] if one["samples"]}
+
     def state(self, name: str) -> str:
         return str(self.row(name)["state"])
 

@@ -228,8 +228,32 @@ def test_an_elastic_job_may_get_other_bounds_while_it_runs(shared):
     until(lambda: shared.row("bounds")["max"] == 4, "the new bounds")
     with pytest.raises(Refused, match=f"has {now} members now"):
         shared.client.post(job_path("bounds", "update"), {"set": {"workers": "5:6"}})
+    with pytest.raises(Refused, match="does not say that it can change its size"):
+        shared.client.post(job_path("bounds", "update"), {"set": {"workers": "1"}})
     job.cancel()
     job.wait()
+
+
+def test_a_job_that_resizes_by_starting_again_does_so_when_it_is_made_smaller(shared):
+    job = shared.submit("sleep", "600", workers="1:2", name="anew", resize="restart", grace="0s")
+    assert shared.becomes("anew", "running")["members"] == 2
+    done = shared.client.post(job_path("anew", "update"), {"set": {"workers": "1"}})
+    assert "starts again" in done["said"]
+    until(lambda: (shared.row("anew")["state"], shared.row("anew")["members"]) == ("running", 1), "its new size")
+    job.cancel()
+    job.wait()
+
+
+def test_a_deadline_that_cannot_be_met_is_said_at_once(shared):
+    def notes(name: str, deadline: str) -> list[str]:
+        job = {"command": ["true"], "name": name, "workers": 1, "time": "2h", "deadline": deadline, "held": True}
+        context = {"cwd": str(shared.home.path), "env": {}, "umask": 0o22}
+        found: list[str] = shared.client.post("/v1/jobs", {"jobs": [{"job": job, "context": context}]})["notes"]
+        shared.client.post(job_path(name, "cancel"))
+        return found
+
+    assert notes("in-time", "3h") == []
+    assert notes("too-late", "30m") == ["too-late misses its deadline by 1.5 h: it would start now and may run 2.0 h"]
 
 
 def test_an_over_job_can_be_tried_again(shared):
@@ -423,6 +447,10 @@ def test_an_elastic_job_grows_and_gives_back():
         until(lambda: "size 2" in made.log("elastic"), "shrinking")
         until(lambda: made.row("elastic")["members"] == 4, "growing again")
         assert made.row("elastic")["step"] > 0
+        made.client.post(job_path("elastic", "update"), {"set": {"workers": "3"}})
+        until(lambda: made.row("elastic")["members"] == 3, "the size its owner wants")
+        assert (made.row("elastic")["min"], made.row("elastic")["max"]) == (1, 3)
+        until(lambda: {3: 10.0, 4: 10.0}.items() <= made.speeds("elastic").items(), "rates at both sizes")
         elastic.cancel()
         elastic.wait()
         assert (

@@ -1,4 +1,4 @@
-"""The ledger over time: stretches add up to what was installed, and old ones are kept less finely."""
+"""The ledger over time: stretches add up to what was installed, old ones are kept less finely, and what was done."""
 
 import asyncio
 from types import SimpleNamespace
@@ -8,6 +8,7 @@ import pytest
 
 from tutti.local.journal import Journal
 from tutti.local.sheets import DAY, HOUR, MINUTE, Sheets
+from tutti.local.throughput import throughput
 
 SECOND = 1_000_000
 
@@ -20,7 +21,7 @@ class Totals:
 
     def ledger(self, now: int) -> Any:
         useful = min(now, self.busy_until)
-        return SimpleNamespace(total={"useful-kept": useful, "no-demand": now - useful})
+        return SimpleNamespace(since=0, total={"useful-kept": useful, "no-demand": now - useful})
 
 
 @pytest.fixture
@@ -81,3 +82,43 @@ def test_old_ones_become_coarser_and_go(journal):
     sheets.thin(now, oldest=now)
     asyncio.run(journal.commit(()))
     assert not kept(journal)
+
+
+ENDED = """
+INSERT INTO jobs (name, user, queue, submitted, started, ended, state, devices, device_us, job, context, gang, life)
+VALUES (?, 'u', 'default', ?, ?, ?, ?, ?, ?, '', '', '', '')
+"""
+JOBS = (
+    # submitted, started, ended, state, devices: in seconds
+    (0, 5, 65, "finished", 1),
+    (0, 20, 120, "finished", 4),
+    (10, 70, 72, "failed", 3),
+    (20, 0, 30, "cancelled", 8),
+    (90, 100, 0, "running", 2),
+)
+
+
+def test_what_was_done_is_found_in_the_journal(journal):
+    sheets = written(journal, 10 * SECOND, 60 * SECOND, busy_until=150 * SECOND)
+    writes = [
+        (
+            ENDED,
+            (f"j{at}", *(moment * SECOND for moment in moments), state, devices, devices * 36 * SECOND),
+        )
+        for at, (*moments, state, devices) in enumerate(JOBS)
+    ]
+    asyncio.run(journal.commit(writes))
+    found = throughput(journal, sheets, 0, 200 * SECOND)
+    assert (found.since_us, found.jobs, found.ended) == (0, 4, {"finished": 2, "failed": 1, "cancelled": 1})
+    assert (found.device_hours, found.utilization, found.goodput) == (0.16, 0.75, 0.75)
+    assert found.useful_device_hours == 150 / 3600
+    assert (found.jobs_per_day, found.useful_device_hours_per_day) == (4 * 432, 18.0)
+    assert [(one.devices, one.jobs, one.wait_s, one.wait_longest_s, one.slowdown) for one in found.widths] == [
+        ("1", 1, 5.0, 5.0, 65 / 60), ("3-4", 2, 40.0, 60.0, (120 / 100 + 62 / 10) / 2),
+    ]  # fmt: skip
+
+
+def test_what_was_done_lately_leaves_out_what_was_before(journal):
+    sheets = written(journal, 10 * SECOND, 60 * SECOND, busy_until=80 * SECOND)
+    found = throughput(journal, sheets, 70 * SECOND, 100 * SECOND)
+    assert (found.since_us, found.jobs, found.spent) == (60 * SECOND, 0, {"useful-kept": 20.0, "no-demand": 20.0})

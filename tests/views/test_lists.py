@@ -3,12 +3,12 @@
 import pytest
 
 from tutti.errors import Misused
-from tutti.views.job import job_lines
+from tutti.views.job import job_lines, speed_lines
 from tutti.views.metrics import METRICS, exposition
 from tutti.views.moments import clock_text, iso, span
-from tutti.views.nodes import node_lines
+from tutti.views.nodes import node_lines, topology_lines
 from tutti.views.queue import queue_lines, short
-from tutti.views.report import forecast_lines, report_lines, user_lines
+from tutti.views.report import forecast_lines, report_lines, throughput_lines, user_lines
 from tutti.views.story import story_lines
 
 JOB = {
@@ -72,6 +72,59 @@ def test_nodes_are_rows_of_letters():
     assert lines[-1] == "note: a note"
     assert "\x1b[" in node_lines({"nodes": [node], "largest": 1, "notes": []}, coloured=True)[0]
     assert "no daemon" in node_lines({"nodes": [], "largest": 0, "notes": []}, coloured=False)[0]
+
+
+def test_a_topology_is_domains_inside_domains():
+    def node(name, *place, free=2, state="ready"):
+        return {"name": name, "place": list(place), "devices": [cell()] * 4, "free": free, "state": state}
+
+    nodes = [node("n0", "a", "a1"), node("n1", "a", "a1", state="lost"), node("n2", "a", "a2"), node("n3", "b", free=4)]
+    assert topology_lines({"nodes": nodes, "levels": ["row", "rack"], "largest": 1, "notes": []}) == [
+        "row a: 3 nodes, 6 of 12 devices free, 1 not ready",
+        "  rack a1: 2 nodes, 4 of 8 devices free, 1 not ready",
+        "    n0: 2 of 4 devices free",
+        "    n1: 2 of 4 devices free, 1 not ready",
+        "  rack a2: 1 node, 2 of 4 devices free",
+        "    n2: 2 of 4 devices free",
+        "row b: 1 node, 4 of 4 devices free",
+        "  n3: 4 of 4 devices free",
+    ]
+
+
+def test_speed_is_told_for_each_size():
+    speed = [{"members": 2, "rate": 10.0, "samples": 3}, {"members": 4, "rate": 18.0, "samples": 40}]
+    assert speed_lines({"speed": speed}) == [
+        "members  steps/s  per member  reports",
+        "2             10           5        3",
+        "4             18         4.5       40",
+    ]
+    assert speed_lines({"speed": []}) == ["it has reported no rate"]
+
+
+def test_what_was_done_is_told_with_the_waits_of_each_width():
+    width = {
+        "devices": "3-4",
+        "jobs": 2,
+        "wait_s": 40.0,
+        "wait_median_s": 40.0,
+        "wait_longest_s": 60.0,
+        "slowdown": 3.7,
+    }
+    hour = 3_600_000_000
+    answer = {
+        "since_us": 0, "at_us": 24 * hour, "jobs": 3, "ended": {"failed": 1, "finished": 2}, "jobs_per_day": 3.0,
+        "device_hours": 12.0, "useful_device_hours": 9.0, "useful_device_hours_per_day": 9.0, "utilization": 0.5,
+        "goodput": 0.375, "widths": [width],
+    }  # fmt: skip
+    lines = throughput_lines(answer)
+    assert lines[1:5] == [
+        "jobs ended    3 (2 finished, 1 failed); 3.00 a day",
+        "device-hours  12.00 held by them",
+        "useful        9.00; 9.00 a day",
+        "utilisation   50.0 %, goodput 37.5 %",
+    ]
+    assert lines[-1].split() == ["3-4", "2", "40", "s", "40", "s", "1.0", "min", "3.70"]
+    assert throughput_lines({**answer, "widths": []}) == lines[:5]
 
 
 def test_the_report_adds_up_or_says_that_it_does_not():

@@ -203,10 +203,11 @@ class Story(Answer, frozen=True, kw_only=True):
 
 
 class Speed(Wire, frozen=True, kw_only=True):
-    """Best rate seen at one size."""
+    """Best rate seen at one size, in steps per second, and how many reports it was found in."""
 
     members: int
     rate: float
+    samples: int = 0
 
 
 class JobPage(Answer, frozen=True, kw_only=True):
@@ -371,6 +372,41 @@ class ReportHistory(Answer, frozen=True, kw_only=True):
     stretches: list[Stretch]
 
 
+class Width(Wire, frozen=True, kw_only=True):
+    """Jobs of one range of devices: how long they waited, and how much longer they took for it."""
+
+    devices: str
+    """1, 2, 3-4, 5-8 ...; 0 for jobs that asked for none."""
+    jobs: int
+    wait_s: float
+    wait_median_s: float
+    wait_longest_s: float
+    slowdown: float
+    """Mean of (wait + run) / run; a run of less than ten seconds counts as ten."""
+
+
+class Throughput(Answer, frozen=True, kw_only=True):
+    """GET /v1/report/throughput: what was done since a moment."""
+
+    since_us: int
+    """When what is known begins, if that is later than what was asked for."""
+    at_us: int
+    jobs: int
+    ended: dict[str, int]
+    """Jobs by how they ended."""
+    jobs_per_day: float
+    device_hours: float
+    """What the jobs that ended held, all of it."""
+    useful_device_hours: float
+    useful_device_hours_per_day: float
+    utilization: float
+    """Part of the time in which devices were held by jobs."""
+    goodput: float
+    spent: dict[str, float]
+    """Device-seconds by what they were spent on."""
+    widths: list[Width]
+
+
 class ForecastRow(Wire, frozen=True, kw_only=True):
     """How true forecasts of one range were."""
 
@@ -432,6 +468,8 @@ class Submitted(Answer, frozen=True, kw_only=True):
     """POST /v1/jobs: each is on the disk."""
 
     jobs: list[JobRow]
+    notes: list[str] = []
+    """What their owner should know at once: a deadline that will be missed."""
 
 
 class Status(Answer, frozen=True, kw_only=True):

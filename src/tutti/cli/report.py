@@ -11,31 +11,37 @@ POINTS = 24
 @click.command()
 @click.option("--forecasts", is_flag=True, help="How true the start times were that people were told.")
 @click.option("--users", is_flag=True, help="Device-hours of each user, for charging.")
+@click.option("--since", metavar="TIME", help="What was done in the last so long, and waits by width: 7d.")
 @click.option("--history", metavar="TIME", help="The last so long, stretch by stretch: 2h, 7d.")
 @output_option
-def report(forecasts: bool, users: bool, history: str | None, output: str) -> None:
+def report(forecasts: bool, users: bool, since: str | None, history: str | None, output: str) -> None:
     """Say where every device-second went.
 
     The goodput ledger: its parts add up to what the box could have done.
     """
-    from tutti.views.report import forecast_lines, history_lines, report_lines, user_lines  # noqa: PLC0415 - not needed for --help
+    from tutti.views import report as view  # noqa: PLC0415 - not needed for --help
 
     client = Client()
     if forecasts:
         told = client.get("/v1/report/forecasts")
-        show(told, output, lambda: forecast_lines(told))
+        show(told, output, lambda: view.forecast_lines(told))
         return
     if history:
-        past = client.get("/v1/report/history", since=_since(history), points=POINTS)
-        show(past, output, lambda: history_lines(past))
+        past = client.get("/v1/report/history", since=_ago(history), points=POINTS)
+        show(past, output, lambda: view.history_lines(past))
+        return
+    if since:
+        done = client.get("/v1/report/throughput", since=_ago(since))
+        show(done, output, lambda: view.throughput_lines(done))
         return
     answer = client.get("/v1/report")
-    show(answer, output, lambda: user_lines(answer) if users else report_lines(answer), list(answer["users"]))
+    show(answer, output, lambda: view.user_lines(answer) if users else view.report_lines(answer), list(answer["users"]))
 
 
-def _since(history: str) -> int:
+def _ago(time_back: str) -> int:
+    """The moment so long ago, in microseconds."""
     import time  # noqa: PLC0415 - only for this option
 
     from tutti.jobs.durations import duration  # noqa: PLC0415
 
-    return time.time_ns() // 1000 - duration(history)
+    return time.time_ns() // 1000 - duration(time_back)

@@ -70,7 +70,10 @@ def submitted(client: Client, options: dict[str, Any], words: tuple[str, ...], d
     """Send it; the daemon is started where there is none."""
     sent = submission(options, words)
     start(client, devices)
-    row: dict[str, Any] = client.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
+    answer = client.post("/v1/jobs", {"jobs": [sent]})
+    for note in answer["notes"]:
+        click.echo(f"tutti: {note}", err=True)
+    row: dict[str, Any] = answer["jobs"][0]
     return row
 
 

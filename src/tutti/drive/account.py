@@ -41,6 +41,10 @@ PHASES = {State.STARTING: Spent.STARTING, State.DEGRADED: Spent.DEGRADED, State.
 """What a gang's devices are spent on while it does not compute. In every other state it runs."""
 
 
+Rates = list[tuple[int, int, int]]
+"""Members, best rate in steps per thousand seconds, number of reports."""
+
+
 class Account(msgspec.Struct):
     """A gang's device time, in device-microseconds. All of it is plain data and can be stored."""
 
@@ -68,6 +72,8 @@ class Account(msgspec.Struct):
     snapshot_at: int = 0
     best: dict[int, int] = {}
     """Best rate so far by number of members, in steps per thousand seconds."""
+    seen: dict[int, int] = {}
+    """How many reports of a rate there were, by number of members."""
     resized: bool = False
     run_useful: int = 0
     run_work: int = 0
@@ -176,9 +182,15 @@ class Account(msgspec.Struct):
         if not seen and self.reports and not self.resized and self.open_time:
             seen = steps * 1000 * SECOND // self.open_time
         best = max(self.best.get(self.members, 0), seen)
+        if seen:
+            self.seen[self.members] = self.seen.get(self.members, 0) + 1
         if best:
             self.best[self.members] = best
         return best
+
+    def rates(self) -> Rates:
+        """Members, best rate, and how many reports it was found in."""
+        return [(members, rate, self.seen.get(members, 0)) for members, rate in sorted(self.best.items())]
 
     def _saved_until(self, told: Progress, now: int, useful: int) -> None:
         """What a snapshot covers is safe; what came after it is at risk. Inside an interval work is taken as even."""

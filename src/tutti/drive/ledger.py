@@ -18,7 +18,7 @@ from tutti.engine.model import Data, Gang, Job, Life, Node, NodeState, Pledge, P
 from tutti.engine.plan import Reason
 from tutti.engine.world import Touched, World
 
-from .account import PHASES, Account, Counting, Spent
+from .account import PHASES, Account, Counting, Rates, Spent
 
 RECENT = 1000
 """How many ended gangs keep a sheet of their own; all of them stay in their queue's."""
@@ -70,6 +70,7 @@ class LedgerState(msgspec.Struct, frozen=True):
     accounts: tuple[Account, ...]
     closed: dict[str, dict[Spent, int]]
     recent: dict[str, Sheet]
+    speeds: dict[str, Rates] = {}
 
 
 class Kept(msgspec.Struct):
@@ -91,6 +92,8 @@ class Ledger:
         self.accounts: dict[str, Account] = {}
         self.closed: dict[str, dict[Spent, int]] = {}
         self.recent: dict[str, Sheet] = {}
+        self._speeds: dict[str, Rates] = {}
+        """How fast the recent gangs were that reported it."""
         self._main = main
         self._counting = counting
         self._held = 0
@@ -174,17 +177,23 @@ class Ledger:
             _add_all(total, amounts)
         return self._reported(total, queues, gangs)
 
+    def speeds(self, gang: str) -> Rates:
+        """How fast a gang is, or was if it ended of late, at each size it has had."""
+        account = self.accounts.get(gang)
+        return account.rates() if account is not None else self._speeds.get(gang, [])
+
     def state(self) -> LedgerState:
         """Everything booked so far, as plain data."""
         accounts = tuple(self.accounts.values())
         return LedgerState(
-            self.resource, self.since, self.at, self.installed, self.idle, accounts, self.closed, self.recent
-        )
+            self.resource, self.since, self.at, self.installed, self.idle, accounts, self.closed, self.recent,
+            self._speeds,
+        )  # fmt: skip
 
     def restore(self, state: LedgerState) -> None:
         """Go on from a stored state. The time in between is booked by the world that is opened next."""
         self.resource, self.since, self.at, self.installed = state.resource, state.since, state.at, state.installed
-        self.idle, self.closed, self.recent = state.idle, state.closed, state.recent
+        self.idle, self.closed, self.recent, self._speeds = state.idle, state.closed, state.recent, state.speeds
         self.accounts = {account.name: account for account in state.accounts}
         self._held = sum(account.devices for account in state.accounts)
 
@@ -342,8 +351,12 @@ class Ledger:
         _add_all(self.closed.setdefault(account.queue, {}), account.amounts)
         self.recent.pop(account.name, None)
         self.recent[account.name] = _sheet(account.amounts)
+        if account.best:
+            self._speeds[account.name] = account.rates()
         if len(self.recent) > RECENT:
-            del self.recent[next(iter(self.recent))]
+            oldest = next(iter(self.recent))
+            del self.recent[oldest]
+            self._speeds.pop(oldest, None)
 
     def _keep(self, name: str, job: Job | None) -> None:
         """Know which devices a promise or pledge keeps."""

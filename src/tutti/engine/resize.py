@@ -37,14 +37,15 @@ def fill_loose(desk: Desk) -> None:
 
 def give_back(desk: Desk) -> None:
     """Elastic gangs that may no longer be as large as they are shrink to the largest size that is left to them."""
+    pause = min(ASK_AGAIN, desk.policy.grow.cool_down)
     for job in _running(desk):
         if not job.gang.sheds or job.gang.resizing is not Resizing.LIVE:
             continue
         seats = tuple(_at_most(desk, job, role, held) for role, held in enumerate(job.life.seats))
         if seats == job.life.seats:
             continue
-        if job.life.resized + ASK_AGAIN > desk.now:
-            desk.wake(job.life.resized + ASK_AGAIN)
+        if job.life.resized + pause > desk.now:
+            desk.wake(job.life.resized + pause)
         else:
             by = desk.now + desk.policy.reclaim.grace
             desk.act(Shrink(job.gang.name, desk.view.number, seats=seats, by=by))

@@ -247,6 +247,9 @@ class Service:
         """Nobody writes it down here: a cluster has Prometheus for that."""
         return t.ReportHistory(stretches=[])
 
+    async def throughput(self, since_us: int) -> t.Throughput:
+        raise NotFound("a cluster keeps no list of jobs that have ended", hint="ask Prometheus, or whoever made them")
+
     async def forecasts(self) -> t.Forecasts:
         return t.Forecasts(forecasts=[], open=0)
 

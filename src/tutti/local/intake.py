@@ -13,7 +13,7 @@ from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.edit import Submit as SubmitEdit
 from tutti.engine.edit import edited
-from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, State, Token
+from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, Resizing, State, Token
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.amounts import spelled_memory
@@ -242,38 +242,49 @@ class Intake:
         """Another time, priority, queue, size ... of a job that waits or runs."""
         held = await self._of(name)
         self._may(held, by)
+        runs = self._state(held) in SEATED
+        asked = msgspec.structs.replace(asked, set=_bounds(held, asked.set)) if runs else asked
         before = msgspec.to_builtins(held.job)
         job = from_data({**before, **asked.set, "name": name}, "the change")
         gang = to_gang(job, held.gang.submitted, held.gang.user)
-        gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang))
+        gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang), sheds=True)
         self._check_gang(gang)
         changed = sorted(key for key in asked.set if before.get(key) != asked.set[key])
-        if self._state(held) in SEATED:
-            self._check_running(held, gang, changed)
+        again = runs and self._must_restart(held, gang, changed)
         if not asked.dry_run:
             await self._change(held, job, gang, asked, by)
-        return t.Done(done=not asked.dry_run, said=f"{name}: {', '.join(changed) or 'nothing'} changed", names=[name])
+        if again and not asked.dry_run:
+            self._backend.end(held, "requeue", f"{by.user} gave it another size", duration(job.grace) / SECOND)
+        said = f"{name}: {', '.join(changed) or 'nothing'} changed{'; it starts again for that' if again else ''}"
+        return t.Done(done=not asked.dry_run, said=said, names=[name])
 
-    def _check_running(self, held: Held, after: Gang, changed: list[str]) -> None:
-        """A gang that runs can change little; an elastic one its bounds, as long as it is within them."""
+    def _must_restart(self, held: Held, after: Gang, changed: list[str]) -> bool:
+        """A gang that runs can change little; an elastic one its bounds: it shrinks into them, or must start again."""
         fixed = [key for key in changed if key not in CHANGES_RUNNING]
         if fixed and not set(fixed) <= SIZE:
             raise Refused(
                 f"{held.name} runs, and {fixed[0]!r} can only change while it waits", hint="tutti cancel, then submit"
             )
         if not fixed:
-            return
-        if held.is_loose or all(role.max <= role.min for role in held.gang.roles):
+            return False
+        if not _is_elastic(held):
             raise Refused(
                 f"{held.name} is rigid: its size can only change while it waits",
                 hint="tutti cancel, then submit with --workers MIN:MAX",
             )
         here = [len(held.run.here(at)) if held.run else 0 for at in range(len(after.roles))]
-        if any(not role.min <= now <= role.max for role, now in zip(after.roles, here, strict=True)):
+        if any(now < role.min for role, now in zip(after.roles, here, strict=True)):
             raise Refused(
-                f"{held.name} has {sum(here)} members now, and its bounds must include that while it runs",
-                hint=f"tutti resize {held.name} {min(role.min for role in held.gang.roles)}:{sum(here)}",
+                f"{held.name} has {sum(here)} members now, and its minimum cannot be more while it runs",
+                hint=f"tutti resize {held.name} {sum(here)}:{sum(role.max for role in after.roles)}",
             )
+        outgrown = any(now > role.max for role, now in zip(after.roles, here, strict=True))
+        if outgrown and after.resizing is Resizing.NONE:
+            raise Refused(
+                f"{held.name} has {sum(here)} members, and does not say that it can change its size while it runs",
+                hint="tutti cancel, then submit with --resize restart, or a loop that speaks the job channel",
+            )
+        return outgrown and after.resizing is Resizing.RESTART
 
     async def _change(self, held: Held, job: Job, gang: Gang, asked: t.Change, by: Request) -> None:
         old = held.job, held.gang
@@ -310,9 +321,23 @@ class Intake:
         return view, decide(view, now_us(), self._driver.policy)
 
 
+def _bounds(held: Held, wished: dict[str, Any]) -> dict[str, Any]:
+    """An elastic job that runs and is given a number keeps its minimum: it is to have so many, and no more."""
+    size, roles = str(wished.get("workers", "")), held.gang.roles
+    if not size.isdecimal() or len(roles) != 1 or not _is_elastic(held):
+        return wished
+    return {**wished, "workers": f"{min(int(size), roles[0].min)}:{size}"}
+
+
+def _is_elastic(held: Held) -> bool:
+    """Whether a running job can have another size than it has, be it that its bounds are one number just now."""
+    can = held.gang.resizing is Resizing.LIVE or held.job.resize is Resizing.RESTART
+    return not held.is_loose and (can or any(role.max > role.min for role in held.gang.roles))
+
+
 def max_resizing(before: Gang, after: Gang) -> Any:
-    """A job that said it can resize while it runs still can."""
-    return before.resizing if before.resizing.value == "live" else after.resizing
+    """A job that said it can resize still can, be its bounds one number for now."""
+    return after.resizing if before.resizing is Resizing.NONE or after.resizing is Resizing.LIVE else before.resizing
 
 
 def _too_much(nodes: Iterable[Node], ask: dict[str, int]) -> str:

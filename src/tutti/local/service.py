@@ -16,7 +16,7 @@ from tutti.api.http import Request
 from tutti.api.rows import queue_rows
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
-from tutti.engine.model import Job
+from tutti.engine.model import NEVER, Job
 from tutti.engine.order import Standing
 from tutti.engine.plan import Start
 from tutti.engine.record import record
@@ -31,6 +31,7 @@ from tutti.views.story import story_lines
 from . import rows, shelf
 from .backend import LocalBackend
 from .chronicle import Chronicle, job_of
+from .deadlines import warning
 from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held, Origin
@@ -40,6 +41,7 @@ from .pieces import log_piece, log_sizes
 from .settings import Settings, read_settings
 from .sheets import DAY, Sheets
 from .tallies import Tallies
+from .throughput import throughput
 from .watching import Watching
 
 LONGEST_WAIT_S = 300.0
@@ -198,7 +200,9 @@ class LocalService:
 
     async def submit(self, asked: t.Submit, by: Request) -> t.Submitted:
         made = await self.intake.submit(asked, by)
-        return t.Submitted(jobs=[self.row(held) for held in made])
+        view, driver = self.driver.world.view(), self.driver
+        notes = [warning(view, now_us(), driver.policy, held.gang) for held in made if held.gang.deadline < NEVER]
+        return t.Submitted(jobs=[self.row(held) for held in made], notes=[note for note in notes if note])
 
     async def job(self, name: str, by: Request) -> t.JobPage:
         page = await self._page(name)
@@ -435,6 +439,10 @@ class LocalService:
     async def report_history(self, since_us: int, until_us: int, points: int) -> t.ReportHistory:
         now = now_us()
         return self.sheets.history(since_us or now - DAY, until_us or now, points, now)
+
+    async def throughput(self, since_us: int) -> t.Throughput:
+        now = now_us()
+        return throughput(self.journal, self.sheets, since_us or now - 7 * DAY, now)
 
     async def forecasts(self) -> t.Forecasts:
         return self.forecasting.accuracy()

@@ -55,6 +55,15 @@ class Sheets:
         chosen = found[::-1][:: max(step, 1)][::-1]
         return t.ReportHistory(stretches=[_stretch(*before, *after) for before, after in pairwise(chosen)])
 
+    def since(self, moment: int, now: int) -> t.Stretch:
+        """All that happened from a moment on, as one stretch; from the first thing known, where that is later."""
+        ledger = self._tallies.ledger(now)
+        begun, before = ledger.since, dict[str, int]()
+        rows = self._journal.rows("SELECT at, total FROM sheets WHERE at <= ? ORDER BY at DESC LIMIT 1", moment)
+        if rows and moment > begun:
+            begun, before = int(rows[0]["at"]), msgspec.json.decode(rows[0]["total"], type=Total)
+        return _stretch(begun, before, now, ledger.total)
+
 
 def _stretch(begun: int, before: Mapping[str, int], ended: int, after: Mapping[str, int]) -> t.Stretch:
     spent = {what: (after.get(what, 0) - before.get(what, 0)) / SECOND for what in after}

@@ -71,10 +71,8 @@ class Tallies:
     def speed(self, name: str) -> list[t.Speed]:
         """The best rate of a job at each size it has had."""
         ledger = self._driver.ledger
-        account = ledger.accounts.get(name) if ledger else None
-        if account is None:
-            return []
-        return [t.Speed(members=members, rate=rate / 1000) for members, rate in sorted(account.best.items())]
+        rates = ledger.speeds(name) if ledger else []
+        return [t.Speed(members=members, rate=rate / 1000, samples=seen) for members, rate, seen in rates]
 
     def used(self) -> dict[str, float]:
         """Decayed use of each queue."""

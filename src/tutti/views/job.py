@@ -58,6 +58,19 @@ def rank_lines(page: Mapping[str, Any]) -> list[str]:
     return [line.removeprefix("  ") for line in _ranks(page["ranks"], wide=True)[1:]] or ["it has no ranks now"]
 
 
+def speed_lines(page: Mapping[str, Any]) -> list[str]:
+    """Steps per second at each size the job has had, and what each member adds to it."""
+    known = [one for one in page["speed"] if one["rate"] > 0]
+    if not known:
+        return ["it has reported no rate"]
+    rows = [["members", "steps/s", "per member", "reports"]]
+    rows += [
+        [str(one["members"]), f"{one['rate']:.3g}", f"{one['rate'] / one['members']:.3g}", str(one["samples"])]
+        for one in known
+    ]
+    return table(rows)
+
+
 def _sheet(sheet: Mapping[str, float]) -> list[str]:
     spent = sorted(((what, amount) for what, amount in sheet.items() if amount >= 0.05), key=lambda pair: -pair[1])
     return ["", "  device-seconds", *(f"    {name:<18} {amount:10.1f}" for name, amount in spent)] if spent else []

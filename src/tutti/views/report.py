@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .moments import clock, span
-from .table import part, table, time_s
+from .table import factor, part, table, time_s
 
 BAR = 20
 MEANS = {
@@ -65,6 +65,32 @@ def history_lines(answer: Mapping[str, Any]) -> list[str]:
         length = span(one["ended_us"] - one["begun_us"])
         rows.append([clock(one["ended_us"], now), length, part(one["goodput"]), bar, f"{most} {share}".strip()])
     return table(rows)
+
+
+def throughput_lines(answer: Mapping[str, Any]) -> list[str]:
+    """What was done in a time, and how long jobs of each width waited for it."""
+    ends = ", ".join(f"{number} {state}" for state, number in sorted(answer["ended"].items(), key=lambda one: -one[1]))
+    facts = [
+        ("since", f"{clock(answer['since_us'], answer['at_us'])}, {span(answer['at_us'] - answer['since_us'])}"),
+        ("jobs ended", f"{answer['jobs']}{' (' + ends + ')' if ends else ''}; {factor(answer['jobs_per_day'])} a day"),
+        ("device-hours", f"{factor(answer['device_hours'])} held by them"),
+        ("useful", f"{factor(answer['useful_device_hours'])}; {factor(answer['useful_device_hours_per_day'])} a day"),
+        ("utilisation", f"{part(answer['utilization'])}, goodput {part(answer['goodput'])}"),
+    ]
+    lines = [f"{label:<14}{text}" for label, text in facts]
+    if not answer["widths"]:
+        return lines
+    rows = [["devices", "jobs", "mean wait", "median", "longest", "slowdown"]]
+    rows += [
+        [
+            one["devices"],
+            str(one["jobs"]),
+            *(time_s(one[name]) for name in ("wait_s", "wait_median_s", "wait_longest_s")),
+            factor(one["slowdown"]),
+        ]
+        for one in answer["widths"]
+    ]
+    return [*lines, "", *table(rows)]
 
 
 def forecast_lines(answer: Mapping[str, Any]) -> list[str]:
