@@ -13,7 +13,7 @@ from tutti.sim.predict import LastTwo
 from tutti.sim.profiles import Batch
 from tutti.sim.protocols import pollux, pyss, rlscheduler
 from tutti.sim.protocols.log import Size
-from tutti.sim.protocols.run import Rules, results
+from tutti.sim.protocols.run import Rules, played
 from tutti.sim.run import Simulation
 
 
@@ -67,7 +67,7 @@ def test_the_machine_comes_from_the_command_line_where_the_header_is_silent(tmp_
     path = log(tmp_path, STANDARD, header="")
     with pytest.raises(Misused, match="--cluster"):
         pyss.prepare(path)
-    assert results(path, ["fcfs"], Rules("pyss", cluster="4x1"))[0].makespan_s == 240
+    assert played(path, ["fcfs"], Rules("pyss", cluster="4x1")).results[0].makespan_s == 240
 
 
 def test_rlscheduler_without_backfill_keeps_the_chosen_job(tmp_path):
@@ -104,14 +104,25 @@ def test_rlscheduler_has_ten_sequences_where_the_log_is_long_enough():
 
 def test_rlscheduler_knows_only_the_policies_of_the_study(tmp_path):
     with pytest.raises(Misused, match="no policy 'easy'"):
-        results(log(tmp_path, STANDARD), ["easy"], Rules("rlscheduler"))
+        played(log(tmp_path, STANDARD), ["easy"], Rules("rlscheduler"))
+
+
+@pytest.mark.parametrize("protocol", ["rlscheduler", "pyss"])
+def test_what_a_protocol_does_not_play_is_listed(tmp_path, protocol):
+    path = log(tmp_path, [(0, 5, 1, 5), (1, 5, -1, 5), (-1, 5, 1, 5), (2, 5, 9, 5), (3, 7, 2, 7)])
+    with pytest.raises(Misused, match="9 wide"):
+        played(path, ["fcfs"], Rules(protocol))
+    found = played(path, ["fcfs"], Rules(protocol, skip_bad=True))
+    assert found.results[0].jobs == 2
+    assert [bad.line for bad in found.left_out] == [3, 4, 5]
+    assert "processors" in found.left_out[0].what
 
 
 def test_a_protocol_is_about_logs_of_one_format(tmp_path):
     path = tmp_path / "philly.csv"
     path.write_text("timestamp,duration,num_gpus\n2017-10-09 07:01:55,66.0,1\n")
     with pytest.raises(Misused, match="Standard Workload Format"):
-        results(path, ["fcfs"], Rules("pyss"))
+        played(path, ["fcfs"], Rules("pyss"))
 
 
 def test_the_prediction_is_the_mean_of_the_last_two_runs_and_never_above_the_request(tmp_path):

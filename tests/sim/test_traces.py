@@ -62,6 +62,7 @@ def test_a_compressed_log_cut_short_says_so_and_can_be_used_as_far_as_it_goes(tm
         read_trace(path)
     log = read_trace(path, skip_bad=True)
     assert 3 < len(log.rows) < 3000
+    assert "the rest of the file is lost" in log.left_out[-1].what
 
 
 def test_swf_in_the_wrong_order_is_sorted_by_submission(tmp_path):

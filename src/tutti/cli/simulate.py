@@ -15,6 +15,7 @@ from tutti.errors import Misused
 if TYPE_CHECKING:
     from tutti.engine.policy import Policy
     from tutti.sim.experiment import Case, Options, Outcome
+    from tutti.sim.traces.log import Bad
 
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 MOST_LISTED = 10
@@ -146,7 +147,7 @@ def _cell(letter: str) -> str:
 
 def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
     """Play a log by the rules of a published study."""
-    from tutti.sim.protocols.run import Rules, results  # noqa: PLC0415
+    from tutti.sim.protocols.run import Rules, played  # noqa: PLC0415
 
     rules = Rules(
         protocol,
@@ -156,17 +157,34 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
         skip_bad=bool(rest["skip_bad"]),
     )
     bar = Bar()
-    found = results(path, policies or ("fcfs",), rules, bar.tell)
+    found = played(path, policies or ("fcfs",), rules, bar.tell)
     bar.clear()
-    rows = [{field: getattr(result, field) for field in result.__struct_fields__} for result in found]
+    rows = [{field: getattr(result, field) for field in result.__struct_fields__} for result in found.results]
     if output == "json":
-        click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows}))
+        left_out = as_entries(found.left_out)
+        click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows, "left_out": left_out}))
         return
     from tutti.views.table import table  # noqa: PLC0415
 
     names = list(rows[0])
     lines = [names, *([_plain(row[name]) for name in names] for row in rows)]
     click.echo("\n".join(table([list(column) for column in zip(*lines, strict=True)])))
+    list_left_out(found.left_out)
+
+
+def as_entries(left_out: list["Bad"]) -> list[dict[str, object]]:
+    """Entries that were not played, for machines."""
+    return [{"line": bad.line, "what": bad.what} for bad in left_out]
+
+
+def list_left_out(left_out: list["Bad"]) -> None:
+    """Count and list on the error stream what was not played."""
+    if left_out:
+        click.echo(f"left out: {len(left_out):,} {'entry' if len(left_out) == 1 else 'entries'}", err=True)
+    for bad in left_out[:MOST_LISTED]:
+        click.echo(f"  {bad}", err=True)
+    if len(left_out) > MOST_LISTED:
+        click.echo(f"  and {len(left_out) - MOST_LISTED:,} more; -o json lists them all", err=True)
 
 
 def _plain(value: object) -> str:
@@ -264,12 +282,7 @@ def show(case: "Case", found: list["Outcome"], output: str, draws: list[list["Ou
         click.echo(f"\nover {len(draws)} seeds, 95 % intervals of the mean\n" + "\n".join(with_intervals(draws)))
     for note in case.log.notes:
         click.echo(f"note: {note}", err=True)
-    if case.log.left_out:
-        click.echo(f"left out: {len(case.log.left_out)} entries", err=True)
-        for bad in case.log.left_out[:MOST_LISTED]:
-            click.echo(f"  {bad}", err=True)
-        if len(case.log.left_out) > MOST_LISTED:
-            click.echo(f"  and {len(case.log.left_out) - MOST_LISTED} more; -o json lists them all", err=True)
+    list_left_out(case.log.left_out)
     for outcome in found:
         for notice in outcome.troubles[:3]:
             click.echo(f"trouble under {outcome.metrics.policy}: {notice.sentence}", err=True)
@@ -304,7 +317,7 @@ def as_json(case: "Case", found: list["Outcome"], draws: list[list["Outcome"]]) 
         ],
         "bound": {field: getattr(best, field) for field in best.__struct_fields__},
         "notes": case.log.notes,
-        "left_out": [{"line": bad.line, "what": bad.what} for bad in case.log.left_out],
+        "left_out": as_entries(case.log.left_out),
     }
 
 

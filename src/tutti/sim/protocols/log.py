@@ -1,5 +1,6 @@
 """A log in the Standard Workload Format as the studies read it: raw numbers, and the size of the machine."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,8 @@ class RawLog(NamedTuple):
 
 def read_raw(path: Path, skip_bad: bool = False) -> RawLog:
     """The log in a file, compressed or not."""
-    lines = read_lines(path, skip_bad)
+    damage: list[Bad] = []
+    lines = read_lines(path, skip_bad, damage)
     if not swf.looks_like([text for _, text in lines[:LOOK]]):
         raise Misused(
             f"{path.name} is not a log in the Standard Workload Format, and this protocol is about such logs.",
@@ -46,7 +48,7 @@ def read_raw(path: Path, skip_bad: bool = False) -> RawLog:
     entries.read(lines, lambda text, line: _parse(text, line, found))
     said = swf.header(lines)
     nodes, processors = (int(said.get(name) or 0) for name in ("MaxNodes", "MaxProcs"))
-    return RawLog(path.name, found, processors or nodes, nodes or processors, entries.bad)
+    return RawLog(path.name, found, processors or nodes, nodes or processors, [*entries.bad, *damage])
 
 
 def _parse(text: str, line: int, found: list[Raw]) -> Row | None:
@@ -58,6 +60,25 @@ def _parse(text: str, line: int, found: list[Raw]) -> Row | None:
         job, submit, run, granted, asked, limit = (int(number(words[at], f"column {at + 1}")) for at in COLUMNS)
         found.append(Raw(job, submit, run, granted, asked, limit, words[swf.USER], line))
     return None
+
+
+def usable(
+    log: RawLog, size: "Size", width: Callable[[Raw], int], why_not: Callable[[Raw], str], skip_bad: bool
+) -> tuple[list[Raw], list[Bad]]:
+    """Jobs that the protocol plays, and those it leaves out with the reason; one too wide ends it unless skipped."""
+    kept, bad = list[Raw](), list(log.left_out)
+    for job in log.jobs:
+        reason = why_not(job)
+        if not reason and width(job) > size.processors:
+            reason = f"job {job.number} is {width(job)} wide, and the machine has {size.processors}"
+            if not skip_bad:
+                where, hint = f"{log.source}, line {job.line}", "--cluster Nx1 with a larger N, or --skip-bad"
+                raise Misused(f"{reason}.", where=where, hint=hint)
+        if reason:
+            bad.append(Bad(job.line, reason))
+        else:
+            kept.append(job)
+    return kept, sorted(bad, key=lambda each: each.line)
 
 
 COLUMNS = (swf.NUMBER, swf.SUBMIT, swf.RUN, swf.GRANTED, swf.REQUESTED, swf.LIMIT)

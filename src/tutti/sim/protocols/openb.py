@@ -111,9 +111,12 @@ def chooser(nodes: Nodes, pods: list[Pod], policy: str, seed: int) -> Callable[[
             node, gpu = gradient.choose(pod, which)
             nodes.take(node, pod, gpu)
             gradient.placed(node)
+        elif score is None:
+            node = int(which[draws.randrange(len(which))])
+            room = np.flatnonzero(nodes.gpu[node] >= pod.share).tolist()
+            nodes.take(node, pod, draws.choice(room) if 0 < pod.share < WHOLE else -1)
         else:
-            at = draws.randrange(len(which)) if score is None else int(score(nodes, which, pod).argmax())
-            nodes.take(int(which[at]), pod)
+            nodes.take(int(which[int(score(nodes, which, pod).argmax())]), pod)
 
     return choose
 

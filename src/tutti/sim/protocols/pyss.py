@@ -19,9 +19,9 @@ from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
 from tutti.sim.predict import Predictor
 from tutti.sim.record import Record
 from tutti.sim.run import Progress, Simulation
-from tutti.sim.traces.log import Log, Row
+from tutti.sim.traces.log import Bad, Log, Row
 
-from .log import Raw, Size, machine_size, read_raw
+from .log import Raw, Size, machine_size, read_raw, usable
 from .result import THRESHOLD_S, Result
 
 
@@ -30,6 +30,7 @@ class Study(msgspec.Struct):
 
     log: Log
     size: Size
+    left_out: list[Bad] = []
 
     def result(self, policy: Policy, predictor: Predictor | None = None, progress: Progress | None = None) -> Result:
         """One policy over the whole log."""
@@ -59,24 +60,20 @@ def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad
     """Read a log for this protocol."""
     raw = read_raw(path, skip_bad)
     size = machine_size(raw, given)
-    digits = len(str(len(raw.jobs)))
-    rows = [_row(job, at, digits, exact) for at, job in enumerate(raw.jobs) if _is_usable(job)]
-    wide = next((job for job in raw.jobs if _width(job) > size.processors), None)
-    if wide is not None:
-        raise Misused(
-            f"job {wide.number} is {_width(wide)} wide, and the machine has {size.processors}.",
-            where=f"{path.name}, line {wide.line}",
-            hint="--cluster Nx1 with a larger N",
-        )
+    jobs, left_out = usable(raw, size, _width, _why_not, skip_bad)
+    digits = len(str(len(jobs)))
+    rows = [_row(job, at, digits, exact) for at, job in enumerate(jobs)]
     if not rows:
         raise Misused(f"{path.name} holds no job that can be used", hint="is the file complete?")
     rows.sort(key=lambda row: row.at)
-    return Study(Log("swf", path.name, rows, "slot"), size)
+    return Study(Log("swf", path.name, rows, "slot"), size, left_out)
 
 
-def _is_usable(job: Raw) -> bool:
+def _why_not(job: Raw) -> str:
     """Jobs that asked for nothing, or of which nobody knows how long they ran, were never part of such a study."""
-    return job.run >= 0 and _width(job) > 0 and job.submit >= 0
+    if job.run < 0 or job.submit < 0:
+        return f"the {'run time' if job.run < 0 else 'submission time'} is not known"
+    return "" if _width(job) > 0 else "the number of processors is not known"
 
 
 def _width(job: Raw) -> int:

@@ -1,6 +1,7 @@
 """What a protocol reports for one policy: the same fields for every protocol."""
 
 from tutti.engine.model import Data
+from tutti.sim.traces.log import Bad
 
 
 class Result(Data, frozen=True):
@@ -14,6 +15,13 @@ class Result(Data, frozen=True):
     utilization: float
     makespan_s: float
     jobs_per_s: float
+
+
+class Played(Data, frozen=True):
+    """One result for each policy, and the entries of the log that were not played."""
+
+    results: list[Result]
+    left_out: list[Bad]
 
 
 THRESHOLD_S = 10

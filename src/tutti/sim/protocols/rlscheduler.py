@@ -16,8 +16,9 @@ from pathlib import Path
 import msgspec
 
 from tutti.errors import Misused
+from tutti.sim.traces.log import Bad
 
-from .log import Raw, Size, machine_size, read_raw
+from .log import Raw, Size, machine_size, read_raw, usable
 from .result import THRESHOLD_S, Result
 
 LENGTH = 1024
@@ -137,15 +138,14 @@ class Sequence:
 
 
 def entries(jobs: list[Raw], size: Size, exact: bool) -> list[Entry]:
-    """The log as the study reads it: by job number, runs of no length left out, unknown ones taken as ten seconds."""
-    kept = [job for job in sorted(jobs, key=lambda job: job.number) if job.run != 0]
-    return [_entry(job, size, exact) for job in kept]
+    """The log as the study reads it: by job number, unknown runs taken as ten seconds."""
+    return [_entry(job, size, exact) for job in sorted(jobs, key=lambda job: job.number)]
 
 
 def _entry(job: Raw, size: Size, exact: bool) -> Entry:
     run = UNKNOWN_RUN_S if job.run < 0 else job.run
     estimate = run if exact or job.limit < 0 else job.limit
-    width = max(job.granted, job.asked)
+    width = _width(job)
     return Entry(job.submit, run, width, max(estimate, 1), -(-width * size.nodes // size.processors))
 
 
@@ -161,6 +161,7 @@ class Study(msgspec.Struct):
     jobs: list[Entry]
     size: Size
     starts: list[int]
+    left_out: list[Bad] = []
 
     def result(self, policy: str, backfill: bool) -> Result:
         """The average over the sequences."""
@@ -192,17 +193,24 @@ def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad
     """Read a log for this protocol."""
     log = read_raw(path, skip_bad)
     size = machine_size(log, given)
-    jobs = entries(log.jobs, size, exact)[:CONSIDERED]
+    kept, left_out = usable(log, size, _width, _why_not, skip_bad)
+    jobs = entries(kept, size, exact)[:CONSIDERED]
     if not jobs:
         raise Misused(f"{path.name} holds no job that ran", hint="is the file complete?")
-    wide = next((job for job in log.jobs if max(job.granted, job.asked) > size.processors), None)
-    if wide is not None and any(job.nodes > size.nodes for job in jobs):
-        raise Misused(
-            f"job {wide.number} is {max(wide.granted, wide.asked)} wide, and the machine has {size.processors}.",
-            where=f"{path.name}, line {wide.line}",
-            hint="--cluster Nx1 with a larger N",
-        )
-    return Study(jobs, size, starts_in(len(jobs)))
+    return Study(jobs, size, starts_in(len(jobs)), left_out)
+
+
+def _width(job: Raw) -> int:
+    return max(job.granted, job.asked)
+
+
+def _why_not(job: Raw) -> str:
+    """Runs of no length are left out by the study; of the others at least width and submission must be known."""
+    if job.run == 0:
+        return "it ran for no time"
+    if job.submit < 0:
+        return "the submission time is not known"
+    return "" if _width(job) > 0 else "the number of processors is not known"
 
 
 def _slowdown(job: Entry) -> float:

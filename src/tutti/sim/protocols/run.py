@@ -11,7 +11,7 @@ from tutti.sim.policies import find_policy
 
 from . import pyss, rlscheduler
 from .log import Size
-from .result import Result
+from .result import Played
 
 
 class Rules(Data, frozen=True):
@@ -24,18 +24,19 @@ class Rules(Data, frozen=True):
     skip_bad: bool = False
 
 
-def results(
+def played(
     path: Path, policies: Iterable[str], rules: Rules, told: Callable[[str, int, int], None] | None = None
-) -> list[Result]:
-    """One result for each policy."""
+) -> Played:
+    """One result for each policy, and what was left out."""
     exact = _is_exact(rules.estimates)
     size = _size(rules.cluster)
     if rules.protocol == "rlscheduler":
         study = rlscheduler.prepare(path, size, exact, rules.skip_bad)
-        return [study.result(policy, rules.backfill) for policy in policies]
+        return Played([study.result(policy, rules.backfill) for policy in policies], study.left_out)
     chosen = [find_policy(word) for word in policies]
     log = pyss.prepare(path, size, exact, rules.skip_bad)
-    return [log.result(policy, progress=partial(told, policy.name) if told else None) for policy in chosen]
+    found = [log.result(policy, progress=partial(told, policy.name) if told else None) for policy in chosen]
+    return Played(found, log.left_out)
 
 
 def _is_exact(estimates: str) -> bool:

@@ -40,7 +40,7 @@ class Bad(Data, frozen=True):
 
     def __str__(self) -> str:
         """The finding as one line of text."""
-        return f"line {self.line}: {self.what}"
+        return f"line {self.line}: {self.what}" if self.line else self.what
 
 
 class Machine(Data, frozen=True):
@@ -63,6 +63,13 @@ class Log(msgspec.Struct):
 
 
 Line: TypeAlias = tuple[int, str]
+OF_LINES = frozenset({"swf", "philly", "tiresias", "openb", "workload", "gavel", "shockwave"})
+"""Kinds of traces that hold a job on a line; its number begins the job's name."""
+
+
+def line_of(log: Log, row: Row) -> int:
+    """The line that a job comes from; 0 where it comes from none."""
+    return int(row.name.partition("-")[0]) if log.kind in OF_LINES else 0
 
 
 class Entries:

@@ -10,7 +10,7 @@ from tutti.sim import generate
 
 from . import swf, tabbed, table
 from .journal import is_journal, read_journal
-from .log import Line, Log
+from .log import Bad, Line, Log
 
 
 class Format(Protocol):
@@ -25,6 +25,7 @@ class Format(Protocol):
 
 LOOK = 60
 """Lines a format is recognised by."""
+PIECE = 1 << 12
 GZIP = b"\x1f\x8b"
 FORMATS: tuple[Format, ...] = (swf, table, tabbed, generate)
 
@@ -33,11 +34,13 @@ def read_trace(path: Path, skip_bad: bool = False) -> Log:
     """The trace in a file. Raises an error that says what is wrong, where, and what to do."""
     if is_journal(path):
         return _checked(read_journal(path, skip_bad), path)
-    lines = read_lines(path, skip_bad)
+    damage: list[Bad] = []
+    lines = read_lines(path, skip_bad, damage)
     first = [text for _, text in lines[:LOOK]]
     for form in FORMATS:
         if form.looks_like(first):
             log = form.read(lines, path.name, skip_bad, path)
+            log.left_out = [*log.left_out, *damage]
             return _checked(log, path)
     raise Misused(
         f"{path.name} is not a trace in a format that Tutti knows.",
@@ -56,8 +59,8 @@ def _checked(log: Log, path: Path) -> Log:
     return log
 
 
-def read_lines(path: Path, skip_bad: bool = False) -> list[Line]:
-    """The numbered lines of a file, compressed or not."""
+def read_lines(path: Path, skip_bad: bool = False, damage: list[Bad] | None = None) -> list[Line]:
+    """The numbered lines of a file, compressed or not; what is lost of it is added to `damage`."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -65,21 +68,28 @@ def read_lines(path: Path, skip_bad: bool = False) -> list[Line]:
     except OSError as problem:
         raise Misused(f"cannot read {path}: {problem.strerror}") from None
     if data.startswith(GZIP):
-        data = _unpacked(data, path, skip_bad)
+        data, problem = _unpacked(data, path, skip_bad)
+        if problem and damage is not None:
+            damage.append(Bad(data.count(b"\n") + 1, f"the rest of the file is lost: {problem}"))
     return list(enumerate(data.decode("utf-8", "replace").splitlines(), 1))
 
 
-def _unpacked(data: bytes, path: Path, skip_bad: bool) -> bytes:
+def _unpacked(data: bytes, path: Path, skip_bad: bool) -> tuple[bytes, str]:
+    """What is readable of a compressed file, and what is wrong with it."""
     try:
-        return gzip.decompress(data)
+        return gzip.decompress(data), ""
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        says = str(problem)
         if not skip_bad:
             raise Misused(
-                f"{path.name} is a compressed file that is cut short or damaged: {problem}.",
+                f"{path.name} is a compressed file that is cut short or damaged: {says}.",
                 hint="fetch it again, or --skip-bad to use what is readable",
             ) from None
-    reader = zlib.decompressobj(wbits=31)
+    reader, found = zlib.decompressobj(wbits=31), b""
     try:
-        return reader.decompress(data)
+        # In small pieces, so that damage in the middle leaves all that stands before it.
+        for at in range(0, len(data), PIECE):
+            found += reader.decompress(data[at : at + PIECE])
     except zlib.error:
-        return b""
+        pass
+    return found, says
