@@ -68,9 +68,9 @@ def read_lines(path: Path, skip_bad: bool = False, damage: list[Bad] | None = No
     except OSError as problem:
         raise Misused(f"cannot read {path}: {problem.strerror}") from None
     if data.startswith(GZIP):
-        data, problem = _unpacked(data, path, skip_bad)
-        if problem and damage is not None:
-            damage.append(Bad(data.count(b"\n") + 1, f"the rest of the file is lost: {problem}"))
+        data, wrong = _unpacked(data, path, skip_bad)
+        if wrong and damage is not None:
+            damage.append(Bad(data.count(b"\n") + 1, f"the rest of the file is lost: {wrong}"))
     return list(enumerate(data.decode("utf-8", "replace").splitlines(), 1))
 
 
