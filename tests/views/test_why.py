@@ -49,7 +49,7 @@ def test_the_whole_page():
         "  nodes         11 in all: 5 busy (gpu), 3 with room, 2 draining, 1 with room, but outside (rack)\n"
         "  ahead         bert (6 members) does not hold it up\n"
         "  held by       vision (ends in 40.0 min), speech (ends in 1.8 h), whole-d (ends in 4.8 h)\n"
-        "  order         priority 0, no deadline, due for 39.0 min, age 41.0 min\n"
+        "  order         priority 0, no deadline, fair wait over for 39.0 min, age 41.0 min\n"
         "  start         when speech has ended (expected in 1.8 h), if nothing else changes\n"
         '  to start now  workers = 3   or   within = "any"\n'
         "  nothing is wrong with the job; waiting is fine"
@@ -82,7 +82,7 @@ def test_a_gang_ahead_that_changes_nothing_is_said_to_change_nothing():
 def test_a_gang_that_is_due_says_since_when():
     world = seat(drawn("8"), gang("runs", 1, gpu=8, run_s=50000), "n0")
     submit(world, gang("short", 1, gpu=8, run_s=60, submitted=NOW - 10 * MINUTE))
-    assert "no deadline, due for 8.0 min, age 10.0 min" in said(world, "short")
+    assert "no deadline, fair wait over for 8.0 min, age 10.0 min" in said(world, "short")
 
 
 def test_the_page_on_reading_it_shows_what_is_printed():
