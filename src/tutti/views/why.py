@@ -253,8 +253,7 @@ def _part(part: Part) -> str:
     if part.term is Term.SLACK:
         return "no deadline" if part.value >= NEVER else f"slack {_signed(part.value)}"
     if part.term is Term.STRETCH:
-        when = f"ends in {time_s(part.value / SECOND)}" if part.value > 0 else f"over for {time_s(-part.value / SECOND)}"
-        return f"fair wait {when}"
+        return f"fair wait {'ends in' if part.value > 0 else 'over for'} {time_s(abs(part.value) / SECOND)}"
     if part.term in {Term.AGE, Term.SHORTEST}:
         word = "age" if part.term is Term.AGE else "run time"
         return f"{word} unknown" if part.value >= NEVER else f"{word} {time_s(part.value / SECOND)}"
