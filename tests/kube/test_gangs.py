@@ -145,3 +145,21 @@ def test_a_new_leader_does_not_miss_members_that_need_not_be_there(play):
             await play.until_bound("a-")
 
     play(scene)
+
+
+def test_a_gang_that_has_ended_misses_nobody(play):
+    async def scene(play):
+        await play.stage.make(node("n0"))
+        async with play.scheduler() as scheduler:
+            things = gang("a", 1)
+            things[1]["metadata"]["annotations"] = {"rig/run-for": "0.1"}
+            await play.stage.make(*things)
+
+            async def over():
+                gang = scheduler.mirror.gangs.get("default/a")
+                return gang is not None and not gang.is_entered and any(pod.is_over for pod in gang.pods.values())
+
+            await play.until(over, "it has ended")
+            assert scheduler.teller._unknown(scheduler.mirror.gangs["default/a"]) is None
+
+    play(scene)

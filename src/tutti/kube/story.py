@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_PODS = 200
 """Pods of one gang that are read anew for its story."""
 
+COURSE = ("submitted", "told", "started", "running", "ended", "lost")
+"""What happens to a gang, in the order in which it does."""
+
 
 class Regarding(Narrow):
     """What an event is about."""
@@ -99,8 +102,9 @@ async def story(api: Api, gang: GangSeen) -> list[t.Moment]:
     pods = await asyncio.gather(*(_pod(api, *name) for name in names))
     told = [*_of_pods([pod for pod in pods if pod is not None]), *await _of_events(api, gang)]
     if gang.declared is not None and gang.declared.created:
-        told.append(Told(moment(gang.declared.created), "submitted", "the group was made"))
-    unique = dict.fromkeys(sorted(told, key=lambda one: (one.at, one.kind)))
+        told.insert(0, Told(moment(gang.declared.created), "submitted", "the group was made"))
+    # Most times are whole seconds; what must have come first goes first.
+    unique = dict.fromkeys(sorted(told, key=lambda one: (one.at, COURSE.index(one.kind))))
     return [t.Moment(at_us=one.at, at=iso(one.at), kind=one.kind, text=one.text) for one in unique]
 
 

@@ -146,6 +146,8 @@ class Teller:
 
     def _unknown(self, gang: GangSeen) -> News | None:
         """A gang the engine has not heard of: a group without pods, or pods without a group."""
+        if any(pod.is_over for pod in gang.pods.values()) or self._has_started(gang):
+            return None
         if gang.declared is not None:
             wanted = gang.declared.min
             return News("waiting", "WaitingForMembers", f"0 of {wanted} members are there") if wanted else None
@@ -154,6 +156,11 @@ class Teller:
         name, _, dialect = gang.key.partition("@")
         text = f"its group {name} ({dialect or 'native'}) is not there, or only in a version that is not read"
         return News("waiting", "WaitingForMembers", text)
+
+    def _has_started(self, gang: GangSeen) -> bool:
+        """It ran and is over; nobody is missing."""
+        told = gang.told.get("news") or ("", "", "")
+        return told[0] in ("started", "running") or bool(gang.declared and gang.declared.scheduled)  # type: ignore[index]
 
     def _explained(self, key: str) -> str:
         world = self.driver.world
