@@ -51,7 +51,7 @@ class Theatre:
 class Run:
     """One launcher and its members."""
 
-    def __init__(self, theatre, folder, home, options=(), loop=None, name="r", script="storm.py", env=None):
+    def __init__(self, theatre, folder, home, options=(), loop=None, *, name="r", script="storm.py", env=None, warm=()):
         self.theatre = theatre
         self.home = home
         self.out = folder / "out"
@@ -70,7 +70,8 @@ class Run:
             **(env or {}),
         }
         words = ["--run-id", name, "--story", self.story_path, *options, "--", "python", LOOPS / script]
-        self.pid = theatre.ask(argv=[str(word) for word in words], env=environment, log=str(self.log))["pid"]
+        argv = [str(word) for word in words]
+        self.pid = theatre.ask(argv=argv, env=environment, log=str(self.log), warm=warm)["pid"]
 
     def is_running(self):
         return self.code is None and state_of(self.pid) not in ("Z", "")

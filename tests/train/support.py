@@ -16,7 +16,8 @@ BACKENDS = ("gloo, CPU", "NCCL, CUDA")
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 NAMES = {
     "unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP",
-    "accelerate": "Accelerate", "fabric": "Lightning Fabric",
+    "accelerate": "Accelerate", "fabric": "Lightning Fabric", "hugging_face": "HF Trainer",
+    "lightning": "Lightning Trainer",
 }  # fmt: skip
 
 

@@ -60,21 +60,26 @@ def test_a_model_that_cannot_change_live_starts_again_from_memory_with_another_s
     claim("hsdp", "L1")
 
 
-def test_a_program_that_never_joins_starts_again_from_its_own_checkpoint(launch):
+@pytest.mark.parametrize("options", [[], ["--no-attach"]])
+def test_a_program_that_never_joins_starts_again_from_its_own_checkpoint(launch, options):
+    """Which is in memory as well, unless it was to be left alone."""
     loop = {"steps": 8, "victim": 1, "at": 4}
-    run = launch("--workers", 2, "--max-restarts", 2, loop=loop, script="unaware.py")
+    run = launch("--workers", 2, "--max-restarts", 2, *options, loop=loop, script="unaware.py")
     assert run.finish() == 0, run.said()
     results = run.results()
     assert [(result["attempt"], result["step"], result["total"]) for result in results] == [(1, 8, 16.0)] * 2
     assert all(result["first"] in (3, 4) for result in results)
     assert run.counts()["lost"] + run.counts()["ended"] == 4
+    assert run.said().count("saved is read from memory") == (0 if options else 2)
     assert run.leftovers() == []
     claim("unaware", "L0")
+    claim("unaware", "L1")
 
 
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
     faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
-    loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "samples": 240}
+    # More tensors than fit a small table of contents.
+    loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "samples": 240, "layers": 400}
     run = launch("--workers", 3, "--max-restarts", 5, "--snapshot-every", 1, loop=loop)
     assert run.finish() == 0, run.said()
     assert {result["ledger"]["1"][0][1] for result in run.results()} == {240}

@@ -20,9 +20,9 @@ def claimed():
 
 
 def wraps_of(text):
-    listed = re.search(r"WRAPS = \[(.*?)\]|FRAMEWORKS = \[(.*?)\]", text)
+    listed = re.findall(r"(?:WRAPS|FRAMEWORKS|TRAINERS) = \[(.*?)\]", text)
     assert listed
-    return re.findall(r"\w+", listed[1] or listed[2])
+    return re.findall(r"\w+", " ".join(listed))
 
 
 def test_every_tested_cell_has_a_test():

@@ -9,14 +9,14 @@ import torch.distributed.checkpoint as dcp
 
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
-from tutti.train import persist, plain
+from tutti.train import bulk, persist, plain, snapshot
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
 from tutti.train.boxes import Box, whole
 from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out
-from tutti.train.state import Leaf
+from tutti.train.state import Leaf, Protected
 
 WRAPS = ["ddp", "fsdp"]
 SHAPES = {"model/wide": (13, 7), "model/deep": (5, 3, 2), "opt/step": ()}
@@ -158,6 +158,39 @@ def test_a_step_that_is_not_complete_is_not_a_step(tmp_path, full):
         reader("model/wide", target, whole((13, 7)))
         reader.settle()
     assert torch.equal(target, full["model/wide"])
+
+
+def test_a_tensor_that_did_not_change_is_not_copied_again(tmp_path, monkeypatch):
+    """Each slot is compared with what it holds itself; a write that torch does not count is still noticed."""
+    copied: list[list[str]] = []
+    state = {"still": torch.ones(64), "moving": torch.ones(64), "sly": torch.ones(64)}
+    usual = bulk.copy_all
+    names = {tensor.data_ptr(): name for name, tensor in state.items()}
+
+    def counting(pairs):
+        pairs = list(pairs)
+        copied.append(sorted(names[tensor.data_ptr()] for _, tensor in pairs))
+        usual(pairs)
+
+    monkeypatch.setattr(snapshot, "copy_all", counting)
+    protected = Protected()
+    protected.add({"s": state})
+    leaves, rest = protected.read()
+    layout = lay_out(leaves, 0, 1)
+    shelf, entry = Shelf(tmp_path), Entry("m0-0", 8192, layout.data_bytes, 2)
+    shelf.reserve(entry)
+    camera = Camera(shelf, entry)
+    for step in range(6):
+        state["moving"].add_(1)
+        state["sly"].data.numpy()[:] = step
+        assert camera.take(Label(1, step, "kind", 0, 0), leaves, layout, {"things": rest})
+    camera.close()
+    # Two slots in turn: the first time all of it, then what differs from what the slot holds.
+    assert copied == [["moving", "sly", "still"]] * 2 + [["moving", "sly"]] * 4
+    with Memory([shelf]) as memory:
+        assert memory.steps() == [5, 4]
+        protected.write(memory.rest(4)["things"], memory.reader(4))
+    assert [state[name][0].item() for name in ("still", "moving", "sly")] == [1, 6, 4]
 
 
 def test_parts_of_two_generations_are_never_mixed(tmp_path, full):

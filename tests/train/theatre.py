@@ -1,7 +1,7 @@
 """A process with torch imported that forks a launcher on request, so that a hundred runs pay for one import.
 
-Reads one JSON object per line (argv, env, log), answers with the launcher's process id, then with its exit code when
-asked to wait.
+Reads one JSON object per line (argv, env, log, and what else to import once for all), answers with the launcher's
+process id, then with its exit code when asked to wait.
 """
 
 import ctypes
@@ -28,6 +28,8 @@ def main():
             running.discard(request["wait"])
             print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
             continue
+        for name in request.get("warm", ()):
+            importlib.import_module(name)
         pid = os.fork()
         if pid == 0:
             perform(request)

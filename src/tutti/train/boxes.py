@@ -67,6 +67,9 @@ def plan(name: str, want: Box, held: Iterable[Holding], prefer: Sequence[str] = 
     """Copies that fill `want`, each element once, from the preferred sources first."""
     if want.elements == 0:
         return []
+    held = list(held)
+    if len(held) == 1 and held[0].box == want:
+        return [Copy(held[0].source, name, want, want)]
     rank = {source: place for place, source in enumerate(prefer)}
     ordered = sorted(
         held, key=lambda holding: (rank.get(holding.source, len(rank)), holding.source, holding.box.offsets)

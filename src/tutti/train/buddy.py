@@ -37,13 +37,14 @@ class Buddies:
     def exchange(self, group: Group, places: Places, label: Label, leaves: dict[str, Leaf], rest: Any) -> bool:
         """Everyone's shards to everyone's buddy; True when all of them are sealed there."""
         layout = self._ready(group, places, label.generation, leaves)
+        rest_text = plain.dumps(rest)
+        self._reserve(len(rest_text))
         outgoing = torch.empty(layout.data_bytes, dtype=torch.uint8)
         data = memoryview(outgoing.numpy().data)
         if layout.parts:
             views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
             copy_all(zip(views, [cut(leaves[part.name], part.box) for part in layout.parts], strict=True))
         incoming = self._swap(group, places, outgoing)
-        rest_text = plain.dumps(rest)
         is_kept = all(self._keep(label, source, part, rest_text) for source, part in incoming.items())
         return bool(group.gather(torch.tensor([int(is_kept)])).min())
 
@@ -62,16 +63,15 @@ class Buddies:
             texts = group.gather_bytes(self._layout.text)
             sizes = group.gather(torch.tensor([self._layout.data_bytes]))[:, 0].tolist()
             self._theirs = {source: (texts[source], sizes[source]) for source in places.sources(group.rank)}
-            self._reserve()
         return self._layout
 
-    def _reserve(self) -> None:
-        """Slots for every source, larger ones when they have grown."""
+    def _reserve(self, rest: int) -> None:
+        """Slots for every source, larger ones when they have grown; what is beside the tensors takes `rest` bytes."""
         for place, (text, size) in enumerate(self._theirs.values()):
-            room = self._room.get(place, (0, 0))
-            if room[0] >= len(text) + TABLE_ROOM and room[1] >= size:
+            room, table = self._room.get(place, (0, 0)), len(table_of(text, b"")) + rest
+            if room[0] >= table and room[1] >= size:
                 continue
-            self._room[place] = (len(text) + 2 * TABLE_ROOM, int(size * SLACK))
+            self._room[place] = (table + TABLE_ROOM, int(size * SLACK))
             name = f"{self.member.name}-buddy{place}-{self._made}"
             self._made += 1
             entry = self.member.ask_slots(name, *self._room[place], self.count, role=f"buddy{place}")

@@ -10,32 +10,77 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 
 import torch
 
 WORTH_BYTES = 8 << 20
+SHARE_BYTES = 16 << 20
 MOST_THREADS = 8
+
+memcmp = ctypes.CDLL(None).memcmp
+memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 Run = tuple[int, int, int]
 
 
+class Copies:
+    """Copies that are under way: each is begun as soon as enough of them are known, while others are thought of."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self._alive: list[Pair] = []
+        self._waiting = 0
+        self._begun: list[Future[None]] = []
+
+    def add(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Copy the second into the first, by the time `settle` has returned."""
+        if not is_plain(target, source):
+            target.copy_(source)
+            return
+        self._runs.append((target.data_ptr(), source.data_ptr(), target.nbytes))
+        # A view of memory that only we know must live until its bytes are there.
+        self._alive.append((target, source))
+        self._waiting += target.nbytes
+        if self._waiting >= SHARE_BYTES:
+            self._begin()
+
+    def settle(self) -> None:
+        """Wait for all of them."""
+        if self._begun or self._waiting >= WORTH_BYTES:
+            self._begin()
+        move(self._runs)
+        for future in self._begun:
+            future.result()
+        self._runs, self._alive, self._begun, self._waiting = [], [], [], 0
+
+    def _begin(self) -> None:
+        """Hand over what is known in shares small enough that a thread without a processor holds nobody up for long."""
+        if threads() == 1:
+            return
+        hands = pool(os.getpid())
+        self._begun += [hands.submit(move, share) for share in deal(self._runs, SHARE_BYTES)]
+        self._runs, self._waiting = [], 0
+
+
 def copy_all(pairs: Iterable[Pair]) -> None:
     """Copy every second tensor into the first of its pair."""
-    runs: list[Run] = []
+    copies = Copies()
     for target, source in pairs:
-        if is_plain(target, source):
-            runs.append((target.data_ptr(), source.data_ptr(), target.nbytes))
-        else:
-            target.copy_(source)
-    total = sum(size for _, _, size in runs)
-    count = threads() if total >= WORTH_BYTES else 1
-    if count == 1:
-        move(runs)
-    else:
-        list(pool(os.getpid()).map(move, deal(runs, -(-total // count))))
+        copies.add(target, source)
+    copies.settle()
+
+
+def are_equal(pairs: Iterable[Pair]) -> list[bool]:
+    """For each pair whether the bytes of both are the same; reading both takes no longer than copying one."""
+    return list(pool(os.getpid()).map(is_equal, pairs))
+
+
+def is_equal(pair: Pair) -> bool:
+    one, other = pair
+    return is_plain(one, other) and memcmp(one.data_ptr(), other.data_ptr(), one.nbytes) == 0
 
 
 def is_plain(target: torch.Tensor, source: torch.Tensor) -> bool:

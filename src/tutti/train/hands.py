@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import select
 import signal
 import socket
@@ -25,6 +26,15 @@ STORE_S = 30.0
 ZYGOTE_S = 5.0
 STREAMING = "glibc.cpu.x86_non_temporal_threshold"
 STREAMED_BYTES = 1 << 20
+LARGE = {
+    "accelerate": "accelerate",
+    "datasets": "datasets",
+    "lightning": "lightning.pytorch",
+    "lightning_fabric": "lightning_fabric",
+    "pytorch_lightning": "pytorch_lightning",
+    "transformers": "transformers.trainer",
+}
+IMPORTS = re.compile(rf"^\s*(?:from|import)\s+({'|'.join(LARGE)})\b", re.MULTILINE)
 
 
 class CannotStart(Exception):
@@ -51,6 +61,15 @@ def read_command(words: list[str]) -> Command:
     return Command(tuple(words), is_python=False)
 
 
+def worth_warming(command: Command) -> list[str]:
+    """Large libraries that the program names in its imports: imported once, before the members are forked."""
+    try:
+        text = Path(command.argv[0]).read_text(errors="replace") if command.is_python else ""
+    except OSError:
+        text = ""
+    return [LARGE[name] for name in dict.fromkeys(IMPORTS.findall(text))]
+
+
 class Hands:
     """Starts processes as children of this one, which adopts the orphans of the zygote."""
 
@@ -61,6 +80,7 @@ class Hands:
         self.run = run
         self._store: Watch | None = None
         self._address = ""
+        os.environ["TUTTI_TRAIN_WARM"] = ",".join(worth_warming(command))
         ours, theirs = socket.socketpair()
         self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
         theirs.close()

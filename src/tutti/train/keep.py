@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from tutti.train import plain
 from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
 from tutti.train.bill import SLACK
 from tutti.train.buddy import Buddies
 from tutti.train.member import Member
-from tutti.train.snapshot import Camera, Layout, lay_out
+from tutti.train.snapshot import Camera, Layout, lay_out, table_of
 from tutti.train.state import Leaf
 
 TABLE_ROOM = 1 << 16
@@ -77,10 +78,10 @@ class Keeper:
         kind: str,
     ) -> bool:
         """Copy the state after `step` to a slot; False when all slots are being read."""
-        leaves, rest = state
+        leaves, rest = state[0], plain.dumps(state[1])
         layout = self._lay_out(leaves, place, kind)
         label = Label(generation, step, kind, layout.data_bytes, 0)
-        camera = self._ready(layout, len(layout.text) + TABLE_ROOM)
+        camera = self._ready(layout, len(table_of(layout.text, rest)))
         camera.complete = self.complete
         return camera.take(label, leaves, layout, rest)
 
@@ -100,7 +101,7 @@ class Keeper:
         these are sealed.
         """
         if self._camera is None or self._room[0] < table or self._room[1] < layout.data_bytes:
-            self._room = (table, int(layout.data_bytes * SLACK))
+            self._room = (table + TABLE_ROOM, int(layout.data_bytes * SLACK))
             self.shelf = f"{self.member.name}-{self._made}"
             self._made += 1
             entry = self.member.ask_slots(self.shelf, *self._room, self.slots)

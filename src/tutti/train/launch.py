@@ -25,6 +25,13 @@ from tutti.train.tiers import Tier
 
 USAGE = 2
 OWN_FAILURE = 125
+IGNORED = (
+    "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port", "role",
+    "local-addr", "start-method", "log-dir", "redirects", "tee", "local-ranks-filter", "logs-specs",
+    "event-log-handler", "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle", "numa-binding",
+    "shutdown-timeout",
+)  # fmt: skip
+NOT_BY_VARIABLE = ("help", "command", "quiet", "story", "min", "max")
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -69,6 +76,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)"
     )
+    parser.add_argument("--no-attach", action="store_true", help="leave programs that do not join exactly as they are")
     parser.add_argument("--story", type=Path, help="write the run's events to this file, one JSON object per line")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the error stream")
     parser.add_argument("-m", "--module", action="store_true", help="the command is a Python module")
@@ -87,19 +95,22 @@ def status_arguments() -> argparse.ArgumentParser:
 def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
     """What torchrun also takes; on one machine it changes nothing."""
     parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
-    for ignored in (
-        "node-rank",
-        "rdzv-backend",
-        "rdzv-endpoint",
-        "rdzv-conf",
-        "monitor-interval",
-        "master-addr",
-        "master-port",
-    ):
-        parser.add_argument(
-            f"--{ignored}", f"--{ignored.replace('-', '_')}", dest=ignored.replace("-", "_"), help=argparse.SUPPRESS
-        )
+    for ignored in IGNORED:
+        spellings = dict.fromkeys((f"--{ignored}", f"--{ignored.replace('-', '_')}"))
+        parser.add_argument(*spellings, dest=ignored.replace("-", "_"), help=argparse.SUPPRESS)
     parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--no-python", "--no_python", dest="no_python", action="store_true", help=argparse.SUPPRESS)
+
+
+def from_environment(parser: argparse.ArgumentParser) -> None:
+    """Each option of torchrun may come from a variable as well: `PET_NPROC_PER_NODE=4`."""
+    found = {}
+    for action in parser._actions:
+        for spelling in action.option_strings:
+            text = os.environ.get(f"PET_{spelling.lstrip('-').replace('-', '_').upper()}")
+            if text is not None and spelling.startswith("--") and action.dest not in NOT_BY_VARIABLE:
+                found[action.dest] = text not in ("", "0", "false") if action.nargs == 0 else text
+    parser.set_defaults(**found)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -112,7 +123,9 @@ def main(argv: list[str] | None = None) -> int:
         return bill.show(words[1:])
     if words[:1] == ["clean"]:
         return status.clean(words[1:])
-    options = arguments().parse_args(words)
+    parser = arguments()
+    from_environment(parser)
+    options = parser.parse_args(words)
     try:
         rule, want = sizes(options)
         words = command_words(options)
@@ -130,9 +143,11 @@ def main(argv: list[str] | None = None) -> int:
 def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
     """Own the folder, start the members, and stay until the job ends."""
     os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
+    os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
     tiers = tiers_of(options)
     os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
     was_here = folder.take()
+    os.environ["TUTTI_TRAIN_FIRST"] = str(folder.first_size(want))
     story = to_stderr(options.story, options.quiet)
     if was_here:
         story.tell(
@@ -194,7 +209,7 @@ def tiers_of(options: argparse.Namespace) -> dict[str, tuple[Path, float]]:
 
 def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
     """The legal sizes and the wanted one, from --workers N or MIN:MAX, --min, --max and --sizes."""
-    low, _, high = str(options.workers).partition(":")
+    low, _, high = counted(str(options.workers)).partition(":")
     want = number("--workers", high or low)
     least = number("--workers", low) if high else options.min
     listed = tuple(number("--sizes", size) for size in options.sizes.split(",") if size)
@@ -204,6 +219,18 @@ def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
     if why:
         raise ValueError(f"--workers {want}: {why}; legal sizes are {', '.join(map(str, rule.legal())) or 'none'}")
     return rule, want
+
+
+def counted(text: str) -> str:
+    """The number of members that torchrun's words stand for: one for each device, or for each processor."""
+    if text in ("auto", "gpu"):
+        import torch  # noqa: PLC0415 - only to count devices
+
+        devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if text == "gpu" and not devices:
+            raise ValueError("--workers gpu: there is no GPU here; write a number, or cpu")
+        return str(devices or os.cpu_count() or 1)
+    return str(os.cpu_count() or 1) if text == "cpu" else text
 
 
 def number(option: str, text: str) -> int:
@@ -227,4 +254,6 @@ def command_words(options: argparse.Namespace) -> list[str]:
     words: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not words:
         raise ValueError("no command: python -m tutti.train --workers 4 -- python loop.py")
+    if options.no_python and options.module:
+        raise ValueError("--no-python and --module exclude each other")
     return ["-m", *words] if options.module else words

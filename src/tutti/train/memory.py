@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from tutti.train import plain
 from tutti.train.agent.shelf import Shelf
 from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
 from tutti.train.boxes import Box, Holding, plan, whole
-from tutti.train.bulk import Pair, copy_all
+from tutti.train.bulk import Copies
 from tutti.train.errors import LostState
 from tutti.train.snapshot import view_of
 
@@ -107,25 +106,24 @@ class Reader:
 
     def __init__(self, sealed: list[Sealed], prefer: tuple[str, ...]) -> None:
         self.sealed = {item.source: item for item in sealed}
+        self._found = list(self.sealed.values())
         self.prefer = prefer
         self.bytes_read = 0
-        self._pairs: list[Pair] = []
+        self._copies = Copies()
 
     def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
         """Fill `target`, which is this box of the named tensor, by the next `settle`."""
-        found = list(self.sealed.values())
-        for copy in plan(name, box, holdings(name, found), self.prefer):
+        for copy in plan(name, box, holdings(name, self._found), self.prefer):
             item, held = self.sealed[copy.source], copy.held
             at = next(at for box, at in item.held[name] if box == held)
             view = view_of(item.slot.data, at, item.every[name][0], held)
             into = target[copy.part.within(box)] if box.sizes else target
-            self._pairs.append((into, view[copy.part.within(held)] if held.sizes else view))
+            self._copies.add(into, view[copy.part.within(held)] if held.sizes else view)
             self.bytes_read += copy.part.elements * view.element_size()
 
     def settle(self) -> None:
-        """Copy all that was asked for since the last time, at once."""
-        pairs, self._pairs = self._pairs, []
-        copy_all(pairs)
+        """All that was asked for since the last time is there."""
+        self._copies.settle()
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         """Shape and type of the whole tensor."""
@@ -150,7 +148,10 @@ def is_complete(sealed: list[Sealed]) -> bool:
     """Whether these slots together hold every element of every tensor."""
     try:
         for name, (_, shape) in every_tensor(sealed).items():
-            plan(name, whole(shape), holdings(name, sealed))
+            held = holdings(name, sealed)
+            # Nearly always somebody has all of it, or a shard is the whole of its name.
+            if not any(holding.box.sizes == shape for holding in held):
+                plan(name, whole(shape), held)
     except LostState:
         return False
     return True
@@ -169,4 +170,4 @@ def open_table(source: str, slot: Slot, label: Label) -> Sealed:
         for name, boxes in layout["held"].items()
     }
     every = {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in layout["every"].items()}
-    return Sealed(source, slot, label, held, every, plain.loads(json.dumps(table["rest"])))
+    return Sealed(source, slot, label, held, every, plain.unpack(table["rest"]))

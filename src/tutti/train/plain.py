@@ -26,7 +26,7 @@ def dumps(value: Any, where: str = "state") -> bytes:
 
 
 def loads(data: bytes | str) -> Any:
-    return _unpack(json.loads(data))
+    return unpack(json.loads(data))
 
 
 def pick(value: Any, path: str, is_tensor: Callable[[Any], bool], found: dict[str, Any]) -> Any:
@@ -73,14 +73,15 @@ def _pack(value: Any, where: str) -> Any:
     )
 
 
-def _unpack(value: Any) -> Any:
+def unpack(value: Any) -> Any:
+    """What was packed for JSON, from what JSON gave back."""
     if isinstance(value, list):
-        return [_unpack(item) for item in value]
+        return [unpack(item) for item in value]
     if not isinstance(value, dict):
         return value
     kind, content = next(iter(value.items()))
     if kind == "ref":
         return Ref(content)
     if kind == "tuple":
-        return tuple(_unpack(item) for item in content)
-    return {_unpack(key): _unpack(item) for key, item in content}
+        return tuple(unpack(item) for item in content)
+    return {unpack(key): unpack(item) for key, item in content}

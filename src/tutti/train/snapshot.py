@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import torch
@@ -14,12 +15,10 @@ from tutti.train import plain
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Busy, Label, Slot
 from tutti.train.boxes import Box, share_rows
-from tutti.train.bulk import WORTH_BYTES, copy_all
+from tutti.train.bulk import WORTH_BYTES, are_equal, copy_all
 from tutti.train.state import Leaf
 
 ALIGN = 64
-
-Mark = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
@@ -90,13 +89,16 @@ class Camera:
         self.cost_s = 0.0
         self.complete = -1
         self._views: dict[int, tuple[Layout, list[torch.Tensor]]] = {}
-        self._seen: dict[int, list[Mark]] = {}
-        self.thrift = Thrift()
+        self._seen: dict[int, list[int]] = {}
+        self.is_comparing = True
+        self._copy_rate = 0.0
 
-    def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any]) -> bool:
-        """Snapshot now; False when every slot but the newest is being read."""
+    def take(self, label: Label, leaves: dict[str, Leaf], layout: Layout, rest: dict[str, Any] | bytes) -> bool:
+        """Snapshot now, with the state beside the tensors (or its text); False when every slot but the newest is being
+        read.
+        """
         began = time.perf_counter()
-        table = table_of(layout.text, plain.dumps(rest))
+        table = table_of(layout.text, rest if isinstance(rest, bytes) else plain.dumps(rest))
         label = Label(label.generation, label.step, label.layout, layout.data_bytes, len(table))
         for number in writable(self.slots, self.complete):
             try:
@@ -117,19 +119,25 @@ class Camera:
     def _copy(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> None:
         views = self._view(number, leaves, layout)
         live = [cut(leaves[part.name], part.box) for part in layout.parts]
-        seen: Sequence[Mark | None] = self._seen.get(number) or [None] * len(views)
+        # The local part of a shard is a new view each time, whose version says nothing.
+        now = [live[at]._version if leaves[part.name].is_shared else -1 for at, part in enumerate(layout.parts)]
+        before = self._seen.get(number) or [-1] * len(views)
+        still = [at for at, version in enumerate(now) if version == before[at] >= 0]
         began = time.perf_counter()
-        now = [
-            self.thrift.mark(tensor, before if leaves[part.name].is_shared else None)
-            for part, tensor, before in zip(layout.parts, live, seen, strict=True)
-        ]
-        marked = time.perf_counter()
-        pairs = [(view, tensor) for view, tensor, a, b in zip(views, live, seen, now, strict=True) if not is_same(a, b)]
+        # A version alone is no proof, because a write through `.data` does not count; so both are compared.
+        same = set(compress(still, are_equal((views[at], live[at]) for at in still if self.is_comparing)))
+        compared = time.perf_counter()
         self._seen[number] = now
-        copy_all(pairs)
-        hashed = sum(tensor.nbytes for tensor, (_, digest) in zip(live, now, strict=True) if digest is not None)
-        copied, ended = sum(tensor.nbytes for _, tensor in pairs), time.perf_counter()
-        self.thrift.learn(hashed, marked - began, copied, ended - marked)
+        copy_all((views[at], live[at]) for at in range(len(views)) if at not in same)
+        looked = sum(live[at].nbytes for at in same)
+        self._learn(looked, compared - began, layout.data_bytes - looked, time.perf_counter() - compared)
+
+    def _learn(self, looked: int, looked_s: float, copied: int, copied_s: float) -> None:
+        """Looking is given up where it takes longer than copying; small amounts say nothing."""
+        if copied >= WORTH_BYTES:
+            self._copy_rate = max(self._copy_rate, copied / copied_s)
+        if looked >= WORTH_BYTES and looked / looked_s < self._copy_rate:
+            self.is_comparing = False
 
     def _view(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> list[torch.Tensor]:
         # The layout itself is kept beside its views: the address of one that is gone may be another's by now.
@@ -161,32 +169,3 @@ def view_of(data: memoryview, at: int, dtype: torch.dtype, box: Box) -> torch.Te
 def cut(leaf: Leaf, box: Box) -> torch.Tensor:
     """The part of a live tensor that a box names."""
     return leaf.tensor[box.within(leaf.box)] if leaf.shape else leaf.tensor
-
-
-class Thrift:
-    """Whether to look before copying: an unchanged tensor is skipped by its hash, where hashing is the cheaper."""
-
-    def __init__(self) -> None:
-        self.is_hashing = hasattr(torch, "hash_tensor")
-        self._copy_rate = 0.0
-
-    def mark(self, tensor: torch.Tensor, before: Mark | None) -> Mark:
-        """A tensor's version, with its hash once the version stands still: one that changes is copied anyway. The local
-        part of a shard is a new view each time, whose version says nothing.
-        """
-        version = tensor._version
-        if before is None or before[0] != version or not self.is_hashing:
-            return (version, None)
-        return (version, int(torch.hash_tensor(tensor).view(torch.int64)))
-
-    def learn(self, hashed: int, hashed_s: float, copied: int, copied_s: float) -> None:
-        """What both took, in bytes and seconds; small amounts say nothing."""
-        if copied >= WORTH_BYTES:
-            self._copy_rate = max(self._copy_rate, copied / copied_s)
-        if hashed >= WORTH_BYTES and hashed / hashed_s < self._copy_rate:
-            self.is_hashing = False
-
-
-def is_same(before: Mark | None, now: Mark) -> bool:
-    """Whether a slot already holds this tensor: a version alone is no proof, a write through `.data` does not count."""
-    return before == now and now[1] is not None

@@ -48,7 +48,7 @@ def warm_and_serve(line: lines.Lines) -> Child | None:
     """Import what members need, once for all of them."""
     import torch  # noqa: PLC0415 - here, once, for all members
 
-    for name in WARM:
+    for name in (*WARM, *filter(None, os.environ.get("TUTTI_TRAIN_WARM", "").split(","))):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     line.send({"say": "warm", "torch": torch.__version__})
@@ -99,6 +99,9 @@ def become(request: lines.Message) -> int:
     if request["what"] == "store":
         return keep_store(os.environ["TUTTI_TRAIN_REPLY"])
     limit_threads()
+    from tutti.train import attach  # noqa: PLC0415 - torch comes with it
+
+    attach.attach()
     return run_python(request["argv"])
 
 

@@ -4,7 +4,6 @@ import importlib
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import torch
@@ -14,7 +13,6 @@ from tutti import train
 
 OPTIONS = json.loads(os.environ["LOOP"])
 MEMBER = os.environ["TUTTI_TRAIN_MEMBER"]
-sys.path += OPTIONS["path"]
 
 
 def accelerate(job, model, opt):

@@ -4,6 +4,7 @@ What happens to it is in the environment: LOOP is JSON with the wrapper, the num
 """
 
 import faulthandler
+import importlib
 import json
 import os
 import shutil
@@ -28,6 +29,8 @@ OPTIONS: dict[str, Any] = {
     "faults": {},
     "width": 16,
     "data": "dataset",
+    "loaders": 0,
+    "layers": 0,
     "per_member": 0,
     "lr_rule": "",
     # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
@@ -56,11 +59,31 @@ class Stream(torch.utils.data.IterableDataset):
         return (samples[index] for index in range(len(samples)))
 
 
+def stateful():
+    """The same samples behind a loader of torchdata, whose own order and state are not used."""
+    kind = importlib.import_module("torchdata.stateful_dataloader").StatefulDataLoader
+    return kind(Samples(), batch_size=5, shuffle=True, num_workers=OPTIONS["loaders"])
+
+
+def table():
+    """The same samples as a table of Hugging Face."""
+    datasets, pyarrow = importlib.import_module("datasets"), importlib.import_module("pyarrow")
+    rows = [Samples()[index] for index in range(OPTIONS["samples"])]
+    columns = {"index": [index for index, _ in rows], "x": [x.tolist() for _, x in rows]}
+    return datasets.Dataset(datasets.table.InMemoryTable(pyarrow.table(columns)), fingerprint="tutti").with_format(
+        "torch"
+    )
+
+
+SOURCES = {"dataset": Samples, "stream": Stream, "stateful": stateful, "table": table}
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
         width = OPTIONS["width"]
         self.count = nn.Parameter(torch.zeros(OPTIONS["samples"]))
+        self.many = nn.ParameterList(torch.ones(2) for _ in range(OPTIONS["layers"]))
         self.net = nn.Sequential(
             nn.Linear(8, width),
             nn.ReLU(),
@@ -71,7 +94,7 @@ class Model(nn.Module):
         )
 
     def forward(self, index, x):
-        return self.net(x), self.count[index]
+        return self.net(x) + sum(layer.mean() for layer in self.many), self.count[index]
 
 
 def inject(step):
@@ -154,8 +177,9 @@ def main():
     job.on_resize(lambda job: worlds.append(job.world))
     arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule")}
     arguments["batch_per_member"] = OPTIONS["per_member"]
-    data = Stream() if OPTIONS["data"] == "stream" else Samples()
-    for index, x in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments):
+    data = SOURCES[OPTIONS["data"]]()
+    for batch in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments):
+        index, x = batch.values() if isinstance(batch, dict) else batch
         output, counted = model(index, x)
         loss = (output**2).mean() + output.mean() - counted.mean()
         loss.backward()

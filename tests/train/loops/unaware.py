@@ -16,8 +16,8 @@ def main():
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    saved = OUT / "checkpoint.json"
-    state = json.loads(saved.read_text()) if saved.exists() else {"step": 0, "total": 0.0}
+    saved = OUT / "saved"
+    state = torch.load(saved) if saved.exists() else {"step": 0, "total": 0.0}
     first = state["step"]
     while state["step"] < OPTIONS["steps"]:
         if (attempt, rank, state["step"]) == (0, OPTIONS.get("victim"), OPTIONS.get("at")):
@@ -26,8 +26,8 @@ def main():
         dist.all_reduce(one)
         state = {"step": state["step"] + 1, "total": state["total"] + one.item()}
         if rank == 0:
-            (OUT / "new.json").write_text(json.dumps(state))
-            (OUT / "new.json").replace(saved)
+            torch.save(state, OUT / "new")
+            (OUT / "new").replace(saved)
         dist.barrier()
     torch.save({"attempt": attempt, "first": first, "world": world, **state}, OUT / f"{rank}.pt")
     dist.destroy_process_group()

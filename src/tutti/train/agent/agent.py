@@ -23,10 +23,11 @@ from tutti.train.agent.hang import Hangs, Sight
 from tutti.train.agent.journal import Journal
 from tutti.train.agent.shelf import Entry, TooSmall
 from tutti.train.agent.story import Story
-from tutti.train.agent.watch import Watch, cpu_s
+from tutti.train.agent.watch import Watch, cpu_s, reap_group
 
 LOOK_S = 0.02
 CALM_S = 1.0
+LAST_S = 5.0
 
 
 class Hands(Protocol):
@@ -93,6 +94,7 @@ class Agent:
         self._announced_at = 0.0
         self.hangs = Hangs()
         self._slow: set[str] = set()
+        self._left_behind: set[int] = set()
         self._stalled = ""
         self._selector = selectors.DefaultSelector()
         self._listener = lines.listen(str(folder.socket))
@@ -118,6 +120,7 @@ class Agent:
         if time.monotonic() >= self._next_hang_look:
             self._next_hang_look = time.monotonic() + 0.25
             self._look_for_hangs()
+            self._reap_left_behind()
         self.roster.is_calm = self._is_calm()
         self._follow_orders()
 
@@ -149,6 +152,10 @@ class Agent:
 
     def close(self) -> None:
         self.end_all()
+        limit = time.monotonic() + LAST_S
+        while self._left_behind and time.monotonic() < limit:
+            self._reap_left_behind()
+            time.sleep(0.002)
         self.checksums.end()
         self._selector.close()
         self._listener.close()
@@ -270,6 +277,8 @@ class Agent:
     # what processes do
 
     def _ended(self, seat: Seat) -> None:
+        if seat.watch.end_group():
+            self._left_behind.add(seat.watch.pid)
         code = seat.watch.reap()
         if code is None:
             return
@@ -282,6 +291,10 @@ class Agent:
         self.beats.clear(seat.index)
         if not seat.is_doomed:
             self._note_end(seat, code)
+
+    def _reap_left_behind(self) -> None:
+        """Processes that a member started and did not end (those that read its data) are killed with it."""
+        self._left_behind = {group for group in self._left_behind if not reap_group(group)}
 
     def _drain(self, seat: Seat) -> None:
         """Its last words count, if they came before its end."""

@@ -63,6 +63,14 @@ class Folder:
         self.socket.unlink(missing_ok=True)
         return was_here
 
+    def first_size(self, want: int) -> int:
+        """Members this run was first started with; a later start may want another number."""
+        try:
+            return int((self.path / "first").read_text())
+        except (OSError, ValueError):
+            (self.path / "first").write_text(str(want))
+            return want
+
     def remove(self) -> None:
         """Leave nothing behind."""
         shutil.rmtree(self.path, ignore_errors=True)

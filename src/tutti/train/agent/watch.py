@@ -40,6 +40,19 @@ class Watch:
             return None
         return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
+    def end_group(self) -> bool:
+        """Kill what an ended child has left running; True when it led a group of its own. Its number cannot mean
+        anybody else until it is reaped.
+        """
+        try:
+            has_ended = os.waitid(os.P_PIDFD, self._fd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if not has_ended or os.getpgid(self.pid) != self.pid:
+                return False
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ChildProcessError, ProcessLookupError, PermissionError):
+            return False
+        return True
+
     def is_running(self) -> bool:
         try:
             signal.pidfd_send_signal(self._fd, 0)
@@ -87,6 +100,16 @@ def state_of(pid: int) -> str:
         return words_of(f"/proc/{pid}/stat")[0]
     except (OSError, IndexError):
         return ""
+
+
+def reap_group(group: int) -> bool:
+    """Take note of the ended children of a process group; True when there are none left."""
+    try:
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
 
 
 def cpu_s(pid: int) -> float:
