@@ -208,6 +208,8 @@ def toml_lines(text: str) -> Lines:
 
     def line_of(*path: str | int) -> int:
         here = tuple(map(str, path))
+        if below := [number for other, number in lines.items() if here and other[: len(here)] == here]:
+            return min(below)
         while here and here not in lines:
             here = here[:-1]
         return lines.get(here, 0)

@@ -32,10 +32,19 @@ def beside(folder: str, name: str) -> str:
 
 def is_file(path: Named) -> bool:
     """Whether there is a plain file of that name."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_folder(path: Named) -> bool:
+    """Whether there is a folder of that name."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def _mode(path: Named) -> int:
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116
+        return os.stat(path).st_mode  # noqa: PTH116 - see `Named`
     except (OSError, ValueError):
-        return False
+        return 0
 
 
 def _is_name(name: str) -> bool:

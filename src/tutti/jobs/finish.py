@@ -5,12 +5,12 @@ from typing import Any
 from tutti.engine.model import Coupling, Gang, Resizing, Role
 
 from .amounts import workers
-from .delivery import delivered
+from .delivery import DELIVERIES, delivered
 from .draft import Draft
 from .file import from_data
 from .gang import to_gang
 from .job import Job
-from .problems import BadJob, Misread, Problem
+from .problems import BadJob, Misread, Problem, nearest
 from .size_rule import spelled
 from .understood import Understood
 from .world_size import in_members
@@ -18,6 +18,8 @@ from .world_size import in_members
 MOST_SIZES = 1000
 PLAIN = ("name", "workers", "gpus", "cpus", "mem", "time", "queue", "priority")
 TENTATIVE = ("torch", "python")
+OTHERS = {"python", "nemo", "spark", "srun", "slurm", "pbs", "lsf", "flux"}
+"""Names beside those that something is delivered for."""
 
 
 def finish(draft: Draft) -> Understood:
@@ -28,6 +30,8 @@ def finish(draft: Draft) -> Understood:
     _sizes(draft)
     for field in PLAIN:
         draft.sources.setdefault(field, "default")
+    if draft.said.get("roles"):
+        _beside_roles(draft)
     said: dict[str, Any] = dict(draft.said)
     said.setdefault("framework", draft.launcher or framework)
     job = from_data(said, draft.file or draft.origin)
@@ -102,6 +106,7 @@ def legal_sizes(gang: Gang) -> tuple[int, ...]:
 def _framework(draft: Draft) -> str:
     """The most specific framework; two at once are a question."""
     if draft.has("framework"):
+        _known(draft)
         return str(draft.said["framework"])
     specific = {name: source for name, source in draft.frameworks.items() if name not in TENTATIVE}
     if len(specific) > 1:
@@ -112,6 +117,21 @@ def _framework(draft: Draft) -> str:
     if name:
         draft.sources.setdefault("framework", draft.frameworks[name])
     return name
+
+
+def _known(draft: Draft) -> None:
+    """A framework that is named must be one of those there are."""
+    name, known = str(draft.said["framework"]), {*DELIVERIES, *OTHERS}
+    if name not in known:
+        what = f"{draft.sources.get('framework', 'framework')}: there is no framework {name!r}"
+        draft.problems.append(Problem(what, hint=nearest(name, known)))
+
+
+def _beside_roles(draft: Draft) -> None:
+    """Where there are roles, what is said of members beside them says nothing."""
+    for field in ("workers", "want", "gpus", "cpus", "mem", "kind", "size_rule", "group", "per_node", "coupling"):
+        if field in draft.said and not draft.sources.get(field, "default").startswith("default"):
+            draft.ignore(f"{field} = {draft.said[field]} ({draft.sources[field]})", "each role says it for itself")
 
 
 def _sizes(draft: Draft) -> None:

@@ -9,13 +9,13 @@ from tutti.engine.model import MOST_MEMBERS, SECOND, Data
 
 from .kube.declared import Declared, Part, Reading, Segmented
 from .kube.objects import Meta, Pod, PodSpec
+from .problems import is_slip
 
 Spec = Mapping[str, Any]
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUE_MIN = "kueue.x-k8s.io/job-min-parallelism"
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 JOBSET_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-SLIP = 0.88
 LWS_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
@@ -112,7 +112,7 @@ class Source:
         """Keys that nobody asked for and that are nearly one that was looked for in vain."""
         for holder, key in self.asked:
             known = {name for other, name in self.asked if other is holder}
-            strange = [] if key in holder else [name for name in holder if name not in known and _is_slip(name, key)]
+            strange = [] if key in holder else [name for name in holder if name not in known and is_slip(name, key)]
             for name in strange:
                 yield f"{name} is no field of it; did you mean {key!r}?"
 
@@ -140,15 +140,6 @@ class Source:
         notes = (*self.notes, *rest.pop("notes", ()))
         problems = (*self.reading.problems, *dict.fromkeys(self.slips()))
         return Owned(tuple(b for b in batches if b.most), queue=queue, notes=notes, problems=problems, **rest)
-
-
-def _is_slip(name: str, key: str) -> bool:
-    """Whether a finger slipped: the same first letter, nearly the same length, nearly the same letters."""
-    if name[:1].lower() != key[:1] or abs(len(name) - len(key)) > 2:
-        return False
-    from difflib import SequenceMatcher  # noqa: PLC0415 - few keys come that near
-
-    return SequenceMatcher(None, name.lower(), key.lower()).ratio() > SLIP
 
 
 def _commands(value: Any, name: str) -> Iterator[tuple[str, tuple[str, ...]]]:

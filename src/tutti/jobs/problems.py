@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from tutti.engine.model import Data
 from tutti.errors import Misused
 
+SLIP = 0.88
+
 
 class Problem(Data, frozen=True):
     """One thing that is wrong."""
@@ -56,3 +58,12 @@ def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return otherwise.strip() if otherwise else (f"known are {', '.join(sorted(names)[:12])}" if names else "")
+
+
+def is_slip(word: str, meant: str) -> bool:
+    """Whether a finger slipped: the same first letter, nearly the same length, nearly the same letters."""
+    if word[:1].lower() != meant[:1].lower() or abs(len(word) - len(meant)) > 2 or word == meant:
+        return False
+    from difflib import SequenceMatcher  # noqa: PLC0415 - few words come that near
+
+    return SequenceMatcher(None, word.lower(), meant.lower()).ratio() > SLIP

@@ -8,7 +8,7 @@ from typing import Any
 from . import line
 from .draft import COMMAND_LINE, Draft
 from .file import has_directives, read_job, toml_lines
-from .files import Files, Named, beside, is_file, read_text
+from .files import Files, Named, beside, is_file, is_folder, read_text
 from .finish import finish
 from .lazy import pattern
 from .problems import BadJob, Misread, Problem
@@ -36,10 +36,14 @@ def understand(
             return understand_text(read_text(path), words[0], options, files, env)
         if re.search(r"\s", words[0].strip()):
             return understand_line(words[0], options, files, env)
+        if is_folder(path):
+            raise BadJob([Problem(f"{words[0]!r} is a folder", hint="give a file or a launch line")], COMMAND_LINE)
         if words[0].endswith((".toml", ".yaml", ".yml", ".sbatch", ".slurm", ".pbs", ".lsf", ".bsub")):
             raise BadJob([Problem(f"there is no file {words[0]!r}")], words[0])
     draft = _draft(files, options, env)
     draft.say("command", tuple(words), "the command line")
+    if words[0].endswith((".sh", ".bash")) and files.text(words[0]) is None:
+        draft.warn(f"{words[0]} is not here, so what it runs is not known")
     return _read(tuple(_word(text) for text in words), draft)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tutti.jobs.draft import Draft
 from tutti.jobs.flags import Flag, Given, spec
-from tutti.jobs.problems import BadJob
+from tutti.jobs.problems import Problem, is_slip
 from tutti.jobs.shell import Word
 from tutti.jobs.world_size import WorldRule
 
@@ -45,6 +45,60 @@ TABLE = spec(
 )
 
 
+KEYS = frozenset(
+    [
+        "compute_environment",
+        "debug",
+        "distributed_type",
+        "downcast_bf16",
+        "dynamo_config",
+        "deepspeed_config",
+        "enable_cpu_affinity",
+        "fsdp_config",
+        "fp8_config",
+        "gpu_ids",
+        "ipex_config",
+        "machine_rank",
+        "main_process_ip",
+        "main_process_port",
+        "main_training_function",
+        "megatron_lm_config",
+        "mixed_precision",
+        "mpirun_config",
+        "num_machines",
+        "num_processes",
+        "parallelism_config",
+        "rdzv_backend",
+        "same_network",
+        "tpu_config",
+        "tpu_env",
+        "tpu_name",
+        "tpu_use_cluster",
+        "tpu_use_sudo",
+        "tpu_vm",
+        "tpu_zone",
+        "tp_config",
+        "use_cpu",
+        "command_file",
+        "commands",
+        "base_job_name",
+        "ec2_instance_type",
+        "image_uri",
+        "profile",
+        "region",
+        "py_version",
+        "pytorch_version",
+        "transformers_version",
+        "sagemaker_inputs_file",
+        "sagemaker_metrics_file",
+        "additional_args",
+        "iam_role_name",
+        "use_stateful_dataloader",
+    ]
+)
+"""Settings of a configuration of accelerate."""
+
+
 def read(words: Sequence[Word], draft: Draft) -> tuple[Word, ...]:
     """Machines, and processes on each."""
     found = draft.options(tuple(words), TABLE)
@@ -72,7 +126,13 @@ def _settings(found: Given, draft: Draft) -> "config.Settings":
     if flag.value.unknown:
         draft.ask(f"{flag.spelling} {flag.text}: known only when it runs")
         return config.Settings()
-    return config.read(flag.text, draft)
+    settings = config.read(flag.text, draft)
+    for key in settings.value:
+        meant = next((known for known in sorted(KEYS) if is_slip(str(key), known)), "") if key not in KEYS else ""
+        if meant:
+            what, hint = f"accelerate has no setting {key!r}", f"did you mean {meant!r}?"
+            draft.problems.append(Problem(what, "", hint, *settings.spot(key)))
+    return settings
 
 
 def _members(found: Given, settings: "config.Settings", draft: Draft) -> None:
@@ -108,8 +168,8 @@ def _number(flag: Flag | None, settings: "config.Settings", key: str, draft: Dra
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return value, settings.place(key)
     if value is not None:
-        draft.problem(f"{key}: {value!r} is no number of processes", hint="write a whole number from 1")
-        raise BadJob(draft.problems, settings.source)
+        text, hint = f"{key}: {value}", "write a whole number from 1"
+        draft.problems.append(Problem(f"{key}: {value!r} is no number", text, hint, *settings.spot(key)))
     return None
 
 

@@ -29,8 +29,12 @@ class Settings:
 
     def place(self, *path: str) -> str:
         """File and line of a key."""
-        line = self._document.line(*path) if self._document else _json_line(self._text, path)
-        return f"{self.source}:{line}" if line else self.source
+        source, line = self.spot(*path)
+        return f"{source}:{line}" if line else source
+
+    def spot(self, *path: str) -> tuple[str, int]:
+        """The same, apart."""
+        return self.source, self._document.line(*path) if self._document else _json_line(self._text, path)
 
 
 def read(name: str, draft: Draft) -> Settings:
