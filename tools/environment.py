@@ -75,7 +75,7 @@ def prepare(root: Path, cache: Path, wanted: list[str]) -> None:
 
 def compile_sources(root: Path) -> None:
     """Commands start faster where bytecode is ready, and some machines forbid that it is written on the way."""
-    command = [root / ".venv" / "bin" / "python", "-m", "compileall", "-q", root / "src"]
+    command = [str(root / ".venv" / "bin" / "python"), "-m", "compileall", "-q", str(root / "src")]
     with contextlib.suppress(OSError):
         subprocess.run(command, check=False, capture_output=True)
 

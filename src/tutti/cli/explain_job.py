@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from tutti.cli.output import FORMATS, output_option, show
 from tutti.jobs.options import SETTINGS, data_from, job_options
 
 
 @click.command(name="explain-job", context_settings=SETTINGS)
 @job_options
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the answer.")
+@output_option
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of job files.")
 @click.argument("what", nargs=-1, type=click.UNPROCESSED, metavar="FILE|LINE...")
 def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any) -> None:
@@ -29,7 +30,7 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
     from tutti.jobs.surroundings import known_variables  # noqa: PLC0415
     from tutti.jobs.understand import understand  # noqa: PLC0415
 
-    if len(what) == 3 and what[1] in {"-o", "--output"} and what[2] in {"table", "json"}:
+    if len(what) == 3 and what[1] in {"-o", "--output"} and what[2] in FORMATS:
         output = what[2]
         what = what[:1]
     said = {field: value for field, value in data_from(options).items() if field != "as_processes"}
@@ -37,5 +38,4 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=1))
         return
-    for line in lines(found):
-        click.echo(line)
+    show(as_json(found), output, lambda: list(lines(found)), [one.gang.name for one in (found, *found.others)])

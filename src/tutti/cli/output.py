@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -56,6 +55,8 @@ def hint(text: str) -> None:
 def width() -> int:
     """Columns of the terminal; unlimited where nobody looks."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+
+    import shutil  # noqa: PLC0415 - it brings every way to compress a file
 
 
 def is_coloured() -> bool:
