@@ -3,10 +3,11 @@
 import pytest
 
 from tests.clusters import drawn, gang, seat, submit
+from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, Resizing, SizeRule
-from tutti.engine.plan import Shrink
+from tutti.engine.model import HOUR, MINUTE, SECOND, Progress, Resizing, SizeRule
+from tutti.engine.plan import Evict, Shrink
 from tutti.engine.policy import Policy, Reclaim
 
 NOW = 3 * HOUR
@@ -29,6 +30,19 @@ def test_who_leaves(rules, leaves):
 
     assert [action.gang for action in plan.actions if action.gang != "high"] == [leaves]
     assert check(view, plan, policy) == []
+
+
+def test_of_two_alike_the_one_that_saved_last_leaves_and_both_costs_are_said():
+    world = seat(drawn("8 8"), gang("saved-just-now", 1, 8, run_s=86_400), "n0", at=0)
+    seat(world, gang("saved-long-ago", 1, 8, run_s=86_400), "n1", at=0)
+    for name, ago in (("saved-just-now", 5 * SECOND), ("saved-long-ago", 20 * MINUTE)):
+        world.apply(ev.Reported(NOW, name, Progress(10, 100, 1000, NOW, snapshot_at=NOW - ago)))
+    view = submit(world, gang("high", 1, 8, run_s=60, priority=3), at=NOW).view()
+
+    (leaves,) = [action for action in decide(view, NOW, Policy()).actions if isinstance(action, Evict)]
+
+    assert leaves.gang == "saved-just-now"
+    assert leaves.why == "it loses 5s of its members' time, saved-long-ago would lose 20m"
 
 
 def test_all_of_a_lower_priority_weigh_less_than_one_of_a_higher():

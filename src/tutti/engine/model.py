@@ -19,6 +19,16 @@ MOST_AMOUNT = 1 << 53
 MOST_MEMBERS = 1_000_000
 
 
+def span(time: int) -> str:
+    """A time in whole seconds, as people write it in a job."""
+    whole, parts = time // SECOND, []
+    for unit, size in (("h", HOUR // SECOND), ("m", MINUTE // SECOND), ("s", 1)):
+        if whole >= size:
+            parts.append(f"{whole // size}{unit}")
+            whole %= size
+    return "".join(parts) or "0s"
+
+
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Base of every record: immutable, compared by value, unknown keys refused when read from outside."""
 

@@ -99,6 +99,8 @@ class Evict(Action, frozen=True, tag="evict"):
     how: How = How.REQUEUE
     room_for: str = ""
     by: int = NEVER
+    why: str = ""
+    """Why this one: what it loses, and what the next one would have lost."""
 
 
 class Reserve(Action, frozen=True, tag="reserve"):

@@ -9,7 +9,7 @@ from .desk import usable
 from .edit import ChangeGang, Release, SetQueue, TurnNodes
 from .estimate import leading_role
 from .explain import Explanation, branches
-from .model import HOUR, MINUTE, NEVER, SECOND, Gang, Job, Kind, Node, NodeState, Role, Shape, State, Token
+from .model import NEVER, Gang, Job, Kind, Node, NodeState, Role, Shape, State, Token, span
 from .order import in_line
 from .place import Outlook
 from .plan import Await, Evict, Shrink
@@ -313,16 +313,6 @@ def _shorter(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation)
     if length is not None:
         said = f"limit its run time to {span(length)}, if that is enough: it then ends before a promise begins"
         yield Proposal((ChangeGang(name, time=length),), Who.OWNER, f"time = {span(length)}", said)
-
-
-def span(time: int) -> str:
-    """A time in whole seconds, as people write it in a job."""
-    whole, parts = time // SECOND, []
-    for unit, size in (("h", HOUR // SECOND), ("m", MINUTE // SECOND), ("s", 1)):
-        if whole >= size:
-            parts.append(f"{whole // size}{unit}")
-            whole %= size
-    return "".join(parts) or "0s"
 
 
 def _window_ends(trial: Trial, before: Sequence[Step], tried: Tried, _: Explanation) -> Iterator[Proposal]:

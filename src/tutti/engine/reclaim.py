@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from .desk import Desk, wait
-from .model import DAY, NEVER, Job, Pledge, Resizing, Seats, State, Token
+from .model import DAY, NEVER, Job, Pledge, Resizing, Seats, State, Token, span
 from .plan import Await, Evict, How, Shrink
 from .ranks import cut
 from .seats import beyond
@@ -50,7 +50,7 @@ def reclaim_from(desk: Desk, job: Job, found: list[Victim]) -> bool:
     )
     at = desk.act(Await(job.gang.name, desk.view.number, pledge=pledge))
     for victim in victims:
-        tell(desk, job, victim, at)
+        tell(desk, job, victim, at, why_this_one(victim, victims, found))
     keep_room(desk, job, victims, sitting)
     names = pledge.victims
     desk.wake(pledge.expires)
@@ -58,7 +58,16 @@ def reclaim_from(desk: Desk, job: Job, found: list[Victim]) -> bool:
     return True
 
 
-def tell(desk: Desk, job: Job, victim: Victim, await_at: int) -> None:
+def why_this_one(victim: Victim, victims: list[Victim], found: list[Victim]) -> str:
+    """What a gang loses that is to leave, and what the cheapest that is spared would have lost."""
+    chosen = {other.slot for other in victims}
+    spared_ones = (other for other in found if not other.is_surplus and other.slot not in chosen)
+    other = min(spared_ones, key=lambda one: (one.weight, one.job.gang.name), default=None)
+    beside = f", {other.job.gang.name} would lose {span(other.cost)}" if other is not None else ""
+    return f"it loses {span(victim.cost)} of its members' time{beside}"
+
+
+def tell(desk: Desk, job: Job, victim: Victim, await_at: int, why: str = "") -> None:
     """Ask a victim to shrink, or to leave with its state if it can keep it."""
     by = desk.now + desk.policy.reclaim.grace
     name, number = victim.job.gang.name, desk.view.number
@@ -67,7 +76,7 @@ def tell(desk: Desk, job: Job, victim: Victim, await_at: int) -> None:
         desk.act(Shrink(name, number, (await_at,), victim.cost, victim.keeps, job.gang.name, by))
     else:
         how = How.PARK if victim.job.gang.parkable else How.REQUEUE
-        desk.act(Evict(name, number, (await_at,), victim.cost, how, job.gang.name, by))
+        desk.act(Evict(name, number, (await_at,), victim.cost, how, job.gang.name, by, why))
 
 
 def keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> None:

@@ -58,7 +58,7 @@ def _at_most(desk: Desk, job: Job, role: int, held: Seats) -> Seats:
     if held.members <= found.high:
         return held
     size = largest_legal(role_rule(job.gang.roles[role]), found.low, found.high)
-    return cut(held, size) if size in found.legal else held
+    return cut(held, size) if size is not None and size in found.legal else held
 
 
 def grow(desk: Desk) -> None:

@@ -101,7 +101,7 @@ class LocalBackend:
                 by = action.by if isinstance(action, Shrink) else NEVER
                 return self._resize(held, action.seats, by, key)
             case Evict():
-                self.end(held, LEAVES[action.how], _for_whom(action.room_for), self._grace(held, action.by))
+                self.end(held, LEAVES[action.how], _for_whom(action), self._grace(held, action.by))
             case Restart():
                 self.end(held, "restart", action.why, self._grace(held, NEVER))
             case Fail():
@@ -536,8 +536,8 @@ class LocalBackend:
         self.nursery.close()
 
 
-def _for_whom(room_for: str) -> str:
-    return f"for {room_for}" if room_for else ""
+def _for_whom(action: Evict) -> str:
+    return f"for {action.room_for}{'; ' + action.why if action.why else ''}" if action.room_for else ""
 
 
 EARS: dict[str, Callable[[LocalBackend, Held, Run, Message], None]] = {

@@ -30,11 +30,15 @@ def _action(view: View, now: int, action: AnyAction) -> tuple[str, str, str, str
     if isinstance(action, Await):
         return word, action.gang, "", where(view, action.pledge.seats) if action.pledge else "given up"
     if isinstance(action, Evict):
-        return word, action.gang, str(action.how), f"for {action.room_for}" if action.room_for else ""
+        return word, action.gang, str(action.how), _for_whom(action)
     if isinstance(action, GIVES_SEATS):
         members = sum(held.members for held in action.seats)
         return word, action.gang, f"{members} {'member' if members == 1 else 'members'}", where(view, action.seats)
     return word, action.gang, "", action.why
+
+
+def _for_whom(action: Evict) -> str:
+    return f"for {action.room_for}{': ' + action.why if action.why else ''}" if action.room_for else ""
 
 
 def where(view: View, seats: Sequence[Seats]) -> str:
