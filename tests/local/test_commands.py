@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+import yaml
 
 from tests.local.stage import Box, box, until
 
@@ -182,6 +183,42 @@ def test_a_shell_has_devices_and_ends_with_its_code(made):
     done = tutti(made, "shell", "--gpus", "2", "--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES; exit 6", typed="")
     assert done.returncode == 6
     assert "devices 0,1" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_a_shell_whose_terminal_is_closed_gives_its_devices_back(made, number):
+    env, name = {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}, f"closed-{number}"
+    command = [sys.executable, "-m", "tutti", "shell", "--name", name, "--", "sleep", "600"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: _known(made, name) and made.state(name) == "running", "the shell")
+        process.send_signal(number)
+        process.wait(timeout=30)
+    assert until(lambda: not _known(made, name), "its end")
+
+
+def test_a_command_beside_a_rank(made):
+    made.submit("sleep", "600", name="beside", workers=2, grace="0s")
+    made.becomes("beside", "running")
+    done = tutti(made, "attach", "-r", "1", "beside", "--", "sh", "-c", "echo rank $RANK; exit 4", typed="")
+    assert (done.returncode, done.stdout.strip()) == (4, "rank 1")
+    done = tutti(made, "attach", "beside", "no-such-thing", typed="")
+    assert (done.returncode, "cannot be executed" in done.stdout) == (127, True)
+    assert "rank 7 is not running" in tutti(made, "attach", "-r", "7", "beside", "true", typed="").stderr
+    made.client.job("beside").cancel()
+
+
+@pytest.mark.parametrize(
+    "words", [("release", "on-shelf"), ("update", "on-shelf", "time=2h"), ("cancel", "on-shelf"), ("drain", "0")]
+)
+def test_orders_answer_in_every_form(made, words):
+    if not _known(made, "on-shelf"):
+        made.submit("true", name="on-shelf", held=True)
+        made.becomes("on-shelf", "held")
+    told = {form: tutti(made, *words, "--dry-run", "-o", form).stdout for form in ("table", "name", "json", "yaml")}
+    answer = json.loads(told["json"])
+    assert (answer["schema"], yaml.safe_load(told["yaml"])) == ("tutti/v1", answer)
+    assert told["table"] == ""
+    assert told["name"].split() == answer["results"][0]["names"]
 
 
 def test_python_users_have_the_same(made, monkeypatch):

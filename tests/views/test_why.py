@@ -115,6 +115,17 @@ def test_limits_are_told_with_their_numbers():
     assert text.endswith("somebody can be asked")
 
 
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        (("a", "failed:b", "any:c"), "It comes after a, b (if that fails), c (however that ends)."),
+        (("a", "never:b"), "It comes after b, which ended otherwise than it waits for: it can never start."),
+    ],
+)
+def test_what_a_gang_comes_after(after, says):
+    assert says in said(submit(drawn("8"), gang("next", 1, gpu=8, after=after)), "next")
+
+
 def test_roles_are_told_apart():
     roles = (Role("ps", 1, shapes=(Shape({"gpu": 8}),)), Role("worker", 3, shapes=(Shape({"gpu": 8}),)))
     world = submit(seat(drawn("8 8 8 8"), gang("g", 1, gpu=8, run_s=9000), "n0"), Gang("wide", roles))

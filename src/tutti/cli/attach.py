@@ -13,7 +13,7 @@ from tutti.errors import Refused
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("-r", "--rank", type=click.IntRange(0), default=0, help="Beside which rank (0).")
 @job_argument
-@click.argument("words", nargs=-1, metavar="[COMMAND...]")
+@click.argument("words", nargs=-1, metavar="[--] [COMMAND...]")
 def attach(name: str, rank: int, words: tuple[str, ...]) -> None:
     """Open a shell beside a rank of a running job.
 
@@ -21,6 +21,7 @@ def attach(name: str, rank: int, words: tuple[str, ...]) -> None:
     """
     from tutti.cli.terminal import attached  # noqa: PLC0415 - not needed for --help
 
+    words = words[1:] if words[:1] == ("--",) else words
     page = Client().get(job_path(name))
     channel = page["variables"].get("TUTTI_CHANNEL", "")
     if not channel:

@@ -26,7 +26,7 @@ def logs(name: str, rank: int | None, follows: bool, lines: int | None, all_rank
     page = client.get(job_path(name))
     known = sorted(one["rank"] for one in page["ranks"])
     if rank is not None and known and rank not in known:
-        raise NotFound(f"{name} has no rank {rank}", hint=f"0 to {known[-1]}")
+        raise NotFound(f"{name} has no rank {rank}", hint=f"one from {known[0]} to {known[-1]}")
     if follows and not page["job"].get("ended_us"):
         from tutti.cli.follow import follow  # noqa: PLC0415 - only for those who stay
 

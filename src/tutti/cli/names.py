@@ -21,7 +21,7 @@ def _names(path: str, key: str, **query: object) -> list[str]:
     from tutti.errors import TuttiError  # noqa: PLC0415
 
     try:
-        return [row["name"] for row in Client().get(path, **query)[key]]
+        return list(dict.fromkeys(row["name"] for row in Client().get(path, **query)[key]))
     except TuttiError:
         return []
 

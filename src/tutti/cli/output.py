@@ -28,6 +28,8 @@ def show(answer: Answer, output: str, lines: Callable[[], Sequence[str]], names:
         case "yaml":
             import yaml  # noqa: PLC0415 - only those who ask for it wait for it
 
+            # Written out twice rather than named once and referred to: not every reader follows references.
+            yaml.SafeDumper.ignore_aliases = lambda _dumper, _data: True  # type: ignore[method-assign, assignment]
             click.echo(yaml.safe_dump(answer, sort_keys=False), nl=False)
         case "name":
             for name in names:
@@ -54,9 +56,9 @@ def hint(text: str) -> None:
 
 def width() -> int:
     """Columns of the terminal; unlimited where nobody looks."""
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
-
     import shutil  # noqa: PLC0415 - it brings every way to compress a file
+
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
 
 
 def is_coloured() -> bool:

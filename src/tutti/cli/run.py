@@ -36,4 +36,7 @@ def run(words: tuple[str, ...], devices: str, all_ranks: bool, dry_run: bool, **
     ranks = list(range(row["max"])) if all_ranks else [0]
     if row.get("tasks"):
         ranks = ranks if all_ranks else []
-    sys.exit(follow(client, row, ranks, cancels=True))
+    code = follow(client, row, ranks, cancels=True)
+    if row.get("tasks") and not ranks and not code:
+        click.echo(f"all tasks are done; tutti logs {row['name']} --rank N shows what one wrote", err=True)
+    sys.exit(code)

@@ -1,5 +1,6 @@
 """`tutti shell`: a shell with devices of its own."""
 
+import os
 import signal
 import sys
 import time
@@ -11,8 +12,8 @@ import click
 from tutti.api.client import Client, job_path
 from tutti.jobs.options import SETTINGS, job_options
 
-HOLD = ("/bin/sh", "-c", "trap 'exit 0' TERM INT HUP; while :; do sleep 86400 & wait; done")
-"""Holds the devices while the person works; the end of the shell ends it too."""
+HOLD = "trap 'exit 0' TERM INT HUP; while kill -0 {} 2>/dev/null; do sleep 5 & wait $!; done"
+"""Holds the devices while the person works; the end of the shell ends it too, and so does the end of this command."""
 
 
 @click.command(context_settings=SETTINGS)
@@ -29,13 +30,20 @@ def shell(words: tuple[str, ...], devices: str, **options: Any) -> None:
 
     client = Client()
     options = {**options, "name": options.get("name") or f"shell-{int(time.time()) % 100_000}"}
-    row = submitted(client, options, HOLD, devices)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    row = submitted(client, options, ("/bin/sh", "-c", HOLD.format(os.getpid())), devices)
     try:
         folder = _up(client, row["name"])
         code = attached(folder, 0, list(words))
     finally:
         _end(client, row["name"])
     sys.exit(code)
+
+
+def _leave(number: int, _frame: object) -> None:
+    """A terminal that is closed, for one: the devices are given back all the same."""
+    sys.exit(128 + number)
 
 
 def _up(client: Client, name: str) -> Path:

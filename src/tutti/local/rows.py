@@ -30,7 +30,7 @@ def active_row(
     waits = life.state in QUEUED
     seated = sum(seats.members for seats in life.seats)
     progress = life.progress
-    eta = _start(job, forecast) if waits else _end(world, gang.name)
+    eta = _start(job, forecast) if waits else _end(world, gang.name, now)
     low, high = sizes(gang)
     done, tasks = task_counts(held)
     return t.JobRow(
@@ -79,9 +79,11 @@ def _start(job: Job, forecast: Forecast | None) -> int:
     return forecast.p50 if forecast is not None and forecast.is_promise else NEVER
 
 
-def _end(world: World, name: str) -> int:
+def _end(world: World, name: str, now: int) -> int:
+    """When it will probably end; once that has passed, when it will at the latest."""
     slot = world.slots.get(name, -1)
-    return int(world.ends[slot][0]) if slot >= 0 else NEVER
+    ahead = [int(end) for end in world.ends[slot] if end > now] if slot >= 0 else []
+    return min(ahead, default=NEVER)
 
 
 def _limit(job: Written) -> float:

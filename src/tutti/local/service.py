@@ -415,7 +415,8 @@ class LocalService:
         devices = booking.named(device)
         holders = booking.owners(devices)
         if asked.dry_run:
-            held_by = f"{len(devices)} devices; held by {', '.join(holders) or 'nobody'}"
+            count = f"{len(devices)} device{'' if len(devices) == 1 else 's'}"
+            held_by = f"{count}; held by {', '.join(holders) or 'nobody'}"
             return t.Done(done=False, said=held_by, names=devices)
         why = asked.why or f"drained by {by.user}"
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)

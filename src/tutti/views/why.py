@@ -147,6 +147,20 @@ def _quota(found: Explanation) -> str:
     return f"It would go over a limit: {quota.resource} of {quota.whose}."
 
 
+def _after(found: Explanation) -> str:
+    entries = found.detail.split(", ")
+    missed = [entry.removeprefix("never:") for entry in entries if entry.startswith("never:")]
+    if missed:
+        return f"It comes after {', '.join(missed)}, which ended otherwise than it waits for: it can never start."
+    return f"It comes after {', '.join(map(_awaited, entries))}."
+
+
+def _awaited(entry: str) -> str:
+    how, _, name = entry.rpartition(":")
+    return f"{name} ({AWAITED[how]})" if how in AWAITED else name
+
+
+AWAITED = {"failed": "if that fails", "any": "however that ends"}
 SENTENCES: dict[Token, Callable[[Explanation], str]] = {
     Token.INVALID: lambda found: f"The job contradicts itself: {found.detail}.",
     Token.NEVER_FITS: lambda found: f"This cluster could not hold it even when empty: {found.detail}.",
@@ -155,7 +169,7 @@ SENTENCES: dict[Token, Callable[[Explanation], str]] = {
         "Somebody put it on hold." if found.kind is Kind.CHANGE else "It was asked not to start before its time."
     ),
     Token.QUEUE_CLOSED: lambda found: f"Nothing starts there: {found.detail}.",
-    Token.DEPENDENCY_WAIT: lambda found: f"It comes after {found.detail}.",
+    Token.DEPENDENCY_WAIT: _after,
     Token.WAITING_FOR_MEMBERS: lambda found: f"It is not complete: {found.detail}.",
     Token.QUOTA_REACHED: _quota,
     Token.BACKING_OFF: lambda found: f"A start failed ({found.detail or 'no cause was given'}); it is tried again.",

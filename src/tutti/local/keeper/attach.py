@@ -101,4 +101,7 @@ def _become(keeper: Keeper, member: MemberSpec, terminal: int, message: dict[str
     os.chdir(keeper.spec.cwd)
     env = {**keeper.spec.env, **member.env, "TERM": str(message.get("term", "xterm"))}
     argv = [str(word) for word in message.get("argv") or [env.get("SHELL", "/bin/sh")]]
-    os.execvpe(argv[0], argv, env)  # noqa: S606 - what the owner of the gang asked for
+    try:
+        os.execvpe(argv[0], argv, env)  # noqa: S606 - what the owner of the gang asked for
+    except OSError as problem:
+        os.write(2, f"tutti: {argv[0]!r} cannot be executed: {problem.strerror}\r\n".encode(errors="replace"))
