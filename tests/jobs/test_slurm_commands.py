@@ -48,6 +48,17 @@ def script(path, text):
     return str(path)
 
 
+def test_variables_of_export_are_set_and_nodes_and_times_look_as_in_slurm(tutti, tmp_path, lab):
+    code, _, err = tutti("sbatch", "--wait", "--export=ALL,FOO=bar", "-o", "out", "--wrap", "echo $FOO")
+    assert (code, err, (tmp_path / "out").read_text()) == (0, "", "bar\n")
+    assert "ignored --export NONE" in tutti("sbatch", "--test-only", "--export=NONE", "--wrap", "true")[2]
+    number = tutti("sbatch", "--wrap", "sleep 600")[1].split()[-1]
+    until(lambda: tutti("squeue", "-h", "-j", number, "-o", "%t")[1] == "R\n", "its start")
+    node = lab.client.get("/v1/nodes")["nodes"][0]["name"]
+    listed, started = tutti("squeue", "-h", "-j", number, "-o", "%N %S")[1].split()
+    assert (listed, len(started), started[10]) == (node, 19, "T")
+
+
 def test_a_job_that_is_to_begin_later_says_so_and_starts_when_it_may(tutti, lab):
     _, out, _ = tutti("sbatch", "--begin=now+1hour", "-J", "later", "--wrap", "true")
     number = out.split()[-1]

@@ -36,7 +36,7 @@ def sinfo(words: tuple[str, ...]) -> None:
         click.echo(json.dumps({"schema": "tutti/v1", "rows": rows}))
         return
     usual = slurm.SUMMARY_FORMAT if "summarize" in flags else slurm.INFO_FORMAT
-    form = flags.get("format", "%N %.6D %9P %6t" if "Node" in flags else usual)
+    form = flags.get("format", slurm.EACH_FORMAT if "Node" in flags else usual)
     try:
         lines = slurm.table(rows, slurm.NODE_COLUMNS, form, "noheader" not in flags)
     except KeyError as letter:

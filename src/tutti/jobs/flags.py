@@ -141,6 +141,8 @@ class _Given:
     def _instead(self, spelling: str) -> str:
         """The option that is most like it; of a program that has letters only, all of them."""
         dashes = "--" if spelling.startswith("--") else "-"
+        if len(spelling) == 2 and any(len(name) > 1 for name in self.table.takes):
+            return ""
         if known := [f"{dashes}{name}" for name in self.table.takes if len(name) > 1]:
             return nearest(f"{dashes}{canonical(spelling)}", known, " ")
         return "there are " + " ".join(f"-{name}" for name in sorted(self.table.takes))

@@ -72,7 +72,7 @@ HEEDED = (
     "nodes ntasks ntasks-per-node cpus-per-task cpus-per-gpu tres-per-task gpus gpus-per-node gpus-per-task gres mem "
     "mem-per-cpu mem-per-gpu time "
     "job-name partition array dependency signal chdir constraint hold requeue no-requeue priority nice spread-job "
-    "begin deadline "
+    "begin deadline export "
     "output error open-mode wrap parsable quiet verbose wait test-only label kill-on-bad-exit unbuffered"
 )
 DEPENDENCY = {"afterok": "ok", "afterany": "any", "afternotok": "failed"}
@@ -92,7 +92,6 @@ NOT_HERE = {
     "mail-type": "no e-mail; a hook can send it",
     "mail-user": "no e-mail; a hook can send it",
     "input": "members read from nothing",
-    "export": "the environment of the submission is kept whole",
     "clusters": "there is one cluster",
     "uid": "jobs run as who submits them",
     "gid": "jobs run as who submits them",
@@ -137,6 +136,7 @@ def fields(found: Given, draft: Draft) -> None:
     draft.parsed("begin", flags.get("begin"), moments.slurm)
     draft.parsed("deadline", flags.get("deadline"), moments.slurm)
     _dependencies(flags.get("dependency"), draft)
+    _export(flags.get("export"), draft)
     _output(flags, draft)
     draft.without_effect(found, NOT_HERE, HEEDED)
 
@@ -161,6 +161,17 @@ def _simple(flags: dict[str, Flag], draft: Draft) -> None:
         draft.say("priority", -int(flag.text or "100"), draft.place(flag.spelling))
     if flag := flags.get("spread-job"):
         draft.say("arrange", "spread", draft.place(flag.spelling))
+
+
+def _export(flag: Flag | None, draft: Draft) -> None:
+    """`--export=ALL,NAME=value`: variables are set; which of the others come along cannot be chosen."""
+    if flag is None:
+        return
+    env = dict(part.partition("=")[::2] for part in flag.text.split(",") if "=" in part)
+    if env:
+        draft.say("env", env, draft.place(flag.spelling))
+    for name in (part for part in flag.text.split(",") if part and "=" not in part and part != "ALL"):
+        draft.ignore(f"{flag.spelling} {name}", "the environment of the submission is kept whole")
 
 
 def _constraint(flag: Flag, draft: Draft) -> None:

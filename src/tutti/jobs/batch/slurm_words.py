@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from tutti.jobs.batch_variables import nodelist
 from tutti.jobs.flags import spec
 from tutti.jobs.lazy import pattern
 
@@ -82,9 +84,11 @@ SINFO = spec(
     a="all",
 )._replace(strict=True)
 ASKED = pattern(r"%([.]?)([0-9]{0,4})([a-zA-Z])")
+ON = pattern(r"\bon ([^\s,]+)")
 QUEUE_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.11M %.6D %R"
 LONG_FORMAT = "%.8i %.9P %.16j %.8u %.8T %.11M %.11l %.6D %R"
 START_FORMAT = "%.8i %.9P %.16j %.8u %.2t %.19S %.6D %R"
+EACH_FORMAT = "%16N %.6D %9P %6t"
 INFO_FORMAT = "%9P %5a %.10l %.6D %6t %N"
 SUMMARY_FORMAT = "%9P %5a %.10l %16F %N"
 
@@ -101,7 +105,19 @@ def where(row: Row) -> str:
         # Whoever is held and still waits was asked to start later.
         said = "BeginTime" if reason == "Held" and row["state"] != "held" else REASONS.get(reason, reason)
         return f"({'JobHeldUser' if row['state'] == 'held' else said})"
-    return str(row.get("placed") or "")
+    return on_nodes(row)
+
+
+def on_nodes(row: Row) -> str:
+    """The nodes it runs on, as Slurm lists them."""
+    placed = str(row.get("placed") or "")
+    return nodelist(tuple(ON.findall(placed))) + (",..." if " more" in placed else "")
+
+
+def moment(row: Row) -> str:
+    """When it started or will start, to the second, in this machine's zone."""
+    at = row.get("started_us") or row.get("eta_us")
+    return datetime.fromtimestamp(at / 1e6).astimezone().strftime("%Y-%m-%dT%H:%M:%S") if at else "N/A"
 
 
 def clock(seconds: float) -> str:
@@ -136,9 +152,9 @@ JOB_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "D": ("NODES", lambda row: str(row["members"])),
     "C": ("CPUS", lambda row: str(row["devices"])),
     "R": ("NODELIST(REASON)", where),
-    "N": ("NODELIST", lambda row: "" if state(row)[0] == "PD" else str(row.get("placed") or "")),
+    "N": ("NODELIST", lambda row: "" if state(row)[0] == "PD" else on_nodes(row)),
     "r": ("REASON", lambda row: where(row).strip("()") if state(row)[0] == "PD" else "None"),
-    "S": ("START_TIME", lambda row: str(row.get("eta") or "N/A")),
+    "S": ("START_TIME", moment),
     "p": ("PRIORITY", lambda row: str(row.get("priority", 0))),
     "Q": ("PRIORITY", lambda row: str(row.get("priority", 0))),
     "o": ("COMMAND", lambda row: str(row.get("command", ""))),
@@ -152,7 +168,7 @@ NODE_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "D": ("NODES", lambda row: str(len(row["nodes"]))),
     "t": ("STATE", lambda row: str(row["state"])),
     "T": ("STATE", lambda row: str(row["state"])),
-    "N": ("NODELIST", lambda row: ",".join(row["nodes"])),
+    "N": ("NODELIST", lambda row: nodelist(tuple(row["nodes"]))),
     "c": ("CPUS", lambda row: str(row["cpus"])),
     "m": ("MEMORY", lambda row: str(row["memory_mb"])),
     "F": ("NODES(A/I/O/T)", lambda row: "/".join(map(str, row.get("counts", ())))),
