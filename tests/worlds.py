@@ -474,7 +474,8 @@ def mishaps(draw: st.DrawFn, built: Builder, now: int, reach: Reach) -> None:
     turned = st.sampled_from([NodeState.DRAINING, NodeState.QUARANTINED, NodeState.LOST])
     kinds = ["node", "window"] if not reach.plain or not world.classes.load(world.node_index[node]) else ["window"]
     if seated:
-        kinds += ["ended", "leaving", "estimated", *([] if reach.plain else ["member", "progress", "interrupted", "smaller"])]
+        kinds += ["ended", "leaving", "estimated"]
+        kinds += [] if reach.plain else ["member", "progress", "interrupted", "smaller"]
     kind = draw(st.sampled_from(kinds))
     at = draw(st.integers(100, now // SECOND)) * SECOND
     gang = draw(st.sampled_from(seated)) if seated else ""

@@ -7,7 +7,7 @@ from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
 from tutti.engine.model import SECOND, Gang, Node, Queue, Resizing, Role, Seats, Shape, SizeRule
-from tutti.engine.plan import Shrink
+from tutti.engine.plan import Shrink, Start
 from tutti.engine.policy import Policy
 from tutti.engine.resize import ASK_AGAIN
 from tutti.engine.world import World
@@ -44,8 +44,10 @@ def test_what_it_gives_back_is_used_by_the_next():
     world = running(resizing=Resizing.LIVE, sheds=True)
     world.apply(ev.Submitted(NOW, Gang("next", (Role(min=4, shapes=(Shape({"gpu": 1}),)),))))
     (action, *_) = decide(world.view(), NOW, Policy()).actions
+    assert isinstance(action, Shrink)
     world.apply(ev.Resized(NOW, "elastic", action.seats))
     (start,) = decide(world.view(), NOW + 1, Policy()).actions
+    assert isinstance(start, Start)
     assert (start.gang, start.seats) == ("next", (Seats((1,), (4,)),))
 
 
