@@ -52,7 +52,7 @@ TERMS = {
     Term.SLACK: "less time to spare first: deadline - now - estimated run time; gangs without a deadline last",
     Term.AGE: "earlier submitted first",
     Term.DOWNTIME: "higher cost of waiting so far first: the gang's cost per hour x time waited",
-    Term.STRETCH: "fair wait over first: submitted + 2 x estimated run time; over a day, or unknown, counts as a day",
+    Term.STRETCH: "fair wait over first: submitted + 2 x estimated run; over six hours counts as six, unknown as one",
     Term.SHORTEST: "shorter estimated run time first; gangs without an estimate last",
     Term.SMALLEST: "smaller first: the measured resource, or the largest part of the cluster over all resources",
     Term.LARGEST: "the opposite of `smallest`",

@@ -84,10 +84,10 @@ def promised(start):
             id="and does not pass it later: nobody starves",
         ),
         pytest.param(
-            Term.STRETCH, gang("z"), gang("a", run_s=60, submitted=2 * DAY), id="no estimate counts as a day at most"
+            Term.STRETCH, gang("z"), gang("a", run_s=60, submitted=2 * HOUR), id="no estimate counts as an hour"
         ),
         pytest.param(
-            Term.STRETCH, gang("z", run_s=10**7), gang("a", run_s=60, submitted=2 * DAY), id="so does a longer run"
+            Term.STRETCH, gang("z", run_s=10**7), gang("a", run_s=60, submitted=DAY // 2), id="a long run counts as six"
         ),
         pytest.param(Term.SHORTEST, gang("z", run_s=60), gang("a", run_s=61), id="the shorter run"),
         pytest.param(Term.SHORTEST, gang("z", run_s=10**6), gang("a"), id="any estimate before none"),

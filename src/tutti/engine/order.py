@@ -9,7 +9,7 @@ from typing import cast
 
 from .demand import Demand, wanted
 from .estimate import run_time, sizes
-from .model import DAY, NEVER, SECOND, Job, Queue, State
+from .model import HOUR, NEVER, SECOND, Job, Queue, State
 from .news import News
 from .policy import Order, Policy, Term
 from .quota import Shares, slice_end
@@ -27,8 +27,10 @@ FINE = 1 << 80
 """Scores of the literature are kept in parts this fine; what is still equal is left to the next term."""
 STRETCH = 2
 """How many times its run time a gang waits before it counts as due."""
-LONGEST_STRETCHED = DAY
-"""Run times above this, and those nobody knows, count as this: nobody is passed by who comes two days later."""
+LONGEST_STRETCHED = 6 * HOUR
+"""Run times above this count as this: nobody is passed by who comes twelve hours later."""
+UNKNOWN_STRETCHED = HOUR
+"""What a run time that nobody knows counts as: a gang that says nothing is not put off like the longest."""
 LOG10_2 = 84_732_411_018_727
 """The decimal logarithm of two, with 48 bits after the point."""
 PER_LN2 = 406_082_553_034_799
@@ -91,7 +93,8 @@ def _promised(job: Job) -> int:
 
 def _due(gauge: Gauge, job: Job) -> int:
     """When the gang will have waited so many times as long as it runs: a short one is due sooner, an old one too."""
-    return job.gang.submitted + STRETCH * min(gauge.run(job), LONGEST_STRETCHED)
+    run = gauge.run(job)
+    return job.gang.submitted + STRETCH * (min(run, LONGEST_STRETCHED) if run < NEVER else UNKNOWN_STRETCHED)
 
 
 def _attained(gauge: Gauge, job: Job) -> int:
