@@ -223,3 +223,20 @@ def test_the_page_stands_alone_and_every_picture_is_drawn(tmp_path):
     assert "Where device time went" in page
     assert len([path for path in written if path.suffix == ".png"]) == 7
     assert all(path.stat().st_size > 5_000 for path in written if path.suffix == ".png")
+
+
+def test_devices_of_a_cluster_file_are_called_as_the_trace_calls_them(tmp_path):
+    path = tmp_path / "cluster.toml"
+    path.write_text('[pools.a]\nnodes = 2\neach = 4\nkind = "h100"\n[pools.b]\nnodes = 1\neach = 8\n')
+    for resource in ("slot", "gpu"):
+        assert devices(read_cluster(str(path), resource), resource) == 16
+    path.write_text('resource = "card"\n' + path.read_text())
+    assert devices(read_cluster(str(path), "gpu"), "card") == 16
+
+
+def test_a_policy_from_a_file_has_a_name_of_its_own(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('preset = "easy"\n[reserve]\ndepth = 2\n')
+    assert find_policy(str(path)).name == "mine"
+    path.write_text('name = "ours"\n' + path.read_text())
+    assert find_policy(str(path)).name == "ours"

@@ -31,7 +31,8 @@ class ClusterFile(Data, frozen=True):
 
     pools: dict[str, PoolFile] = {}
     queues: tuple[Queue, ...] = ()
-    resource: str = "gpu"
+    resource: str = ""
+    """What the devices are called; empty means as the trace calls them."""
 
 
 def plain(nodes: int, each: int, resource: str, kind: str = "", queues: tuple[str, ...] = ("default",)) -> Listing:
@@ -42,11 +43,10 @@ def plain(nodes: int, each: int, resource: str, kind: str = "", queues: tuple[st
 
 def listing(file: ClusterFile) -> Listing:
     """The cluster as the engine takes it."""
+    resource = file.resource or "gpu"
     pools = [Pool(name, tuple(pool.per_domain)) for name, pool in file.pools.items()]
     many = len(file.pools) > 1
-    nodes = [
-        node for name, pool in file.pools.items() for node in _nodes(name, pool, file.resource, name if many else "n")
-    ]
+    nodes = [node for name, pool in file.pools.items() for node in _nodes(name, pool, resource, name if many else "n")]
     return Listing(pools=tuple(pools), nodes=tuple(nodes), queues=file.queues or (Queue("default"),))
 
 
@@ -71,7 +71,12 @@ def read_cluster(spec: str, resource: str) -> Listing:
     path = Path(spec)
     if not path.exists():
         raise NotFound(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
-    return from_table(path, resource) or listing(read_file(path))
+    return from_table(path, resource) or listing(_counted_in(read_file(path), resource))
+
+
+def _counted_in(file: ClusterFile, resource: str) -> ClusterFile:
+    """The file with its devices called as the trace calls them, where it does not say itself."""
+    return msgspec.structs.replace(file, resource=file.resource or resource)
 
 
 def _from_shorthand(parts: list[re.Match[str]], resource: str, spec: str) -> Listing:

@@ -3,6 +3,8 @@
 from difflib import get_close_matches
 from pathlib import Path
 
+import msgspec
+
 from tutti.engine.policy import Policy
 from tutti.engine.presets import PRESETS
 from tutti.engine.read_policy import read_policy
@@ -24,7 +26,9 @@ def find_policy(word: str) -> Policy:
         return PRESETS[word].policy
     path = Path(word)
     if path.suffix == ".toml" and path.exists():
-        return read_policy(path.read_text(), str(path))
+        policy = read_policy(path.read_text(), str(path))
+        # A file that names no policy has its preset's name, and beside that preset nobody could tell them apart.
+        return msgspec.structs.replace(policy, name=path.stem) if policy.name in PRESETS else policy
     close = get_close_matches(word, names(), n=1)
     hint = close[0] if close else f"one of {', '.join(names())}, or a file that ends in .toml"
     raise Misused(f"there is no policy {word!r}", hint=hint)
