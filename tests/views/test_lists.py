@@ -10,6 +10,7 @@ from tutti.views.nodes import node_lines, topology_lines
 from tutti.views.queue import queue_lines, short
 from tutti.views.report import forecast_lines, report_lines, throughput_lines, user_lines
 from tutti.views.story import story_lines
+from tutti.views.trace import PROMISED, trace
 
 JOB = {
     "name": "a", "id": 1, "user": "u", "queue": "q", "state": "running", "members": 4, "min": 2, "max": 8,
@@ -176,3 +177,17 @@ def test_metrics_are_escaped_and_complete():
     assert all(f"# TYPE {name} " in text for name in METRICS)
     forbidden = {"job", "user", "device", "name"}
     assert all(not forbidden & set(metric.labels) for metric in METRICS.values())
+
+
+def test_a_timeline_as_a_trace_has_a_row_for_each_device():
+    bar = {"job": "a", "queue": "q", "node": "n0", "begun_us": 5, "state": "running", "promised": False}
+    bars = [
+        {**bar, "devices": [0, 3], "count": 2, "ended_us": 0},
+        {**bar, "job": "b", "devices": [], "count": 1, "begun_us": 20, "ended_us": 30, "promised": True},
+    ]
+    events = trace({"now_us": 12, "bars": bars})["traceEvents"]
+    assert [(e["name"], e["ts"], e["dur"], e["pid"], e["tid"]) for e in events if e["ph"] == "X"] == [
+        ("a", 5, 7, 1, 0), ("a", 5, 7, 1, 3), ("b", 20, 10, 1, PROMISED),
+    ]  # fmt: skip
+    named = [e["args"]["name"] for e in events if e["ph"] == "M"]
+    assert named == ["n0", "device 0", "device 3", "promised"]
