@@ -50,10 +50,14 @@ def _write_trace(client: Client, path: str, since: int) -> None:
     from pathlib import Path  # noqa: PLC0415
 
     from tutti.cli.output import hint  # noqa: PLC0415
+    from tutti.errors import Misused  # noqa: PLC0415
     from tutti.views.trace import trace  # noqa: PLC0415
 
     answer = client.get("/v1/timeline", since=since, limit=MOST_RUNS)
-    Path(path).write_text(json.dumps(trace(answer)))
+    try:
+        Path(path).write_text(json.dumps(trace(answer)))
+    except OSError as problem:
+        raise Misused(f"{path} cannot be written: {problem.strerror}", hint="another file") from None
     hint(f"{path}: open it at ui.perfetto.dev" + ("; only the latest runs are in it" if answer["cut"] else ""))
 
 
