@@ -72,7 +72,8 @@ def directives(text: str, source: str) -> tuple[dict[str, Any], dict[str, int]]:
                 Problem(str(wrong), line.strip(), "write `#tutti: gpus = 4` or `#tutti: --gpus 4`", source, number)
             )
     if problems:
-        raise BadJob(problems, source)
+        others = _sorted_out(data, source, lambda *path: lines.get(str(path[0]), 0) if path else 0, ())[0]
+        raise BadJob([*problems, *others], source)
     return data, lines
 
 

@@ -72,7 +72,7 @@ def read_text(path: Named) -> str:
     if len(data) > MOST_BYTES:
         raise BadJob([Problem(f"it is larger than {MOST_BYTES >> 20} MiB", file=str(path))], str(path))
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadJob([Problem("it is not text (UTF-8)", file=str(path))], str(path)) from None
 
@@ -89,6 +89,6 @@ def read_bytes(path: Named) -> bytes:
 def _text(path: Named) -> str | None:
     try:
         data = read_bytes(path)
-        return data.decode() if len(data) <= MOST_BYTES else None
+        return data.decode("utf-8-sig") if len(data) <= MOST_BYTES else None
     except (OSError, ValueError):
         return None

@@ -10,6 +10,8 @@ from .problems import Misread
 from .shell import Command, Word, commands
 
 MOST_DEPTH = 6
+COUNTS = pattern(r"--?(?:nproc|nnodes|num[-_](?:gpus|nodes|processes|machines|workers)|gpus)(?![a-z])", re.IGNORECASE)
+"""Options by which a program betrays that it starts others."""
 ASSIGN = pattern(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 PYTHON = pattern(r"python(?:[0-9](?:\.[0-9]+)?)?|pypy3?|ipython")
 SHELLS = {"bash", "sh", "zsh", "dash", "ksh"}
@@ -155,6 +157,8 @@ def _read_unwrapped(words: Sequence[Word], draft: Draft, depth: int) -> None:
     rest = tuple(words[1:])
     inner = _launched(name, rest, draft)
     if inner is not None:
+        if not inner and name not in {"dask", "ray", "spark-submit"} and not name.startswith("dask-"):
+            draft.warn(f"{name} is given no program to start")
         draft.what = draft.what or SAYS.get(draft.launcher or next(iter(draft.frameworks), ""), "a launch line")
         _program(inner, draft, depth)
     elif PYTHON.fullmatch(name):
@@ -165,6 +169,8 @@ def _read_unwrapped(words: Sequence[Word], draft: Draft, depth: int) -> None:
         draft.what = draft.what or "a command"
         if name in FAR_AWAY:
             draft.warn(f"what {name} starts is no part of the job: neither variables nor devices reach it")
+        elif told := [word.text for word in words[1:] if COUNTS.match(word.text)]:
+            draft.warn(f"{name} is no launcher that is known here, so {told[0]} says nothing; say --workers and --gpus")
         _program(words, draft, depth, nested=False)
 
 
@@ -174,7 +180,9 @@ def is_launcher(words: Sequence[Word]) -> bool:
     if not words:
         return False
     name = base(words[0].text)
-    known = name in LAUNCHERS or name.startswith("dask-") or name in {"accelerate", "fabric", "lightning", "dask"}
+    known = (
+        name in LAUNCHERS or name.startswith("dask-") or name in {"accelerate", "fabric", "lightning", "dask", "tune"}
+    )
     if name in SHELLS and len(words) > 1:
         return words[1].text.endswith((".sh", ".bash")) or words[1].text.startswith("-")
     return (known and name != "ray") or bool(PYTHON.fullmatch(name)) or words[0].text.endswith(".py")
@@ -228,6 +236,8 @@ def _contained(words: Sequence[Word], draft: Draft | None) -> tuple[Word, ...]:
 def _launched(name: str, rest: tuple[Word, ...], draft: Draft) -> tuple[Word, ...] | None:
     """What a launcher starts; None where the program is no launcher."""
     first = rest[0].text if rest else ""
+    if name == "tune":
+        return _read_by("torchrun", rest[1:], draft, "tune run") if first == "run" else None
     if name == "accelerate":
         return _read_by("accelerate", rest[1:], draft) if first == "launch" else None
     if name in {"fabric", "lightning"} and first == "run":

@@ -106,7 +106,7 @@ def _members(
     named = {name for name in hosts[0] if name not in {"localhost", "127.0.0.1"}}
     nodes = len(named) if len(hosts[0]) > 1 else 1
     source = hosts[1] if nodes > 1 else f"{program} on one host"
-    ranks = total or sum(hosts[0].values()) or None
+    ranks = total or (None if per_node else sum(hosts[0].values()) or None)
     if per_node and ranks:
         nodes, source = -(-ranks // per_node[0]), f"{ranks} ranks, {per_node[1]}"
     elif per_node:
