@@ -10,7 +10,7 @@ import msgspec
 from tests.kube.dialects import definitions
 from tools.control_plane.kubelet import Kubelet
 from tools.control_plane.rig import Rig
-from tools.control_plane.stage import Stage
+from tools.control_plane.stage import Stage, node
 from tutti.kube.api import Api
 from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
@@ -67,6 +67,18 @@ class Play:
             await stage.clear(*(p for p in (*stage.touched, *LEFT_BY_US) if not p.endswith(kept)))
             hand.api.close()
             stage.close()
+
+    async def nodes(self, count: int) -> None:
+        """Nodes of eight devices."""
+        await self.stage.make(*(node(f"n{i}") for i in range(count)))
+
+    async def budget(self, app: str, least: int) -> str:
+        """A disruption budget for pods with a label; answers with where it is."""
+        meta = {"name": app, "namespace": "default"}
+        spec = {"minAvailable": least, "selector": {"matchLabels": {"app": app}}}
+        kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+        await self.stage.make_one(kind | {"metadata": meta, "spec": spec})
+        return f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{app}"
 
     @asynccontextmanager
     async def scheduler(self, config: Config | None = None, kubeconfig=None, api: Api | None = None):

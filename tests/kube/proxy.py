@@ -131,3 +131,12 @@ def _answer(status: int, reason: str) -> bytes:
     body = f'{{"kind":"Status","status":"Failure","reason":"{reason}","message":"by the proxy","code":{status}}}'
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     return f"{head}\r\n\r\n{body}".encode()
+
+
+@contextlib.asynccontextmanager
+async def behind(play, before: Rule | None = None, *, twice: bool = False):
+    """A scheduler that reaches the server through a proxy, with a rule for its requests."""
+    async with Proxy(play.rig) as proxy:
+        proxy.before, proxy.twice = before, twice
+        async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
+            yield proxy, scheduler

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.kube.proxy import Proxy
+from tests.kube.proxy import Proxy, behind
 from tools.control_plane.stage import GPU, gang, many, node, pod
 from tutti.kube.config import Config
 
@@ -45,7 +45,7 @@ async def check(play, sizes):
 @pytest.mark.parametrize("last", range(1, WRITES + 1))
 def test_killed_after_every_write(play, last):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        await play.nodes(4)
         await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
         async with Proxy(play.rig) as proxy:
             killed = asyncio.Event()
@@ -72,79 +72,70 @@ def test_killed_after_every_write(play, last):
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_asked_again(play, refused, status):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(4)
 
-            async def refuse(request):
-                return (status, "Busy") if request.number == refused else None
+        async def refuse(request):
+            return (status, "Busy") if request.number == refused else None
 
-            proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)):
-                await play.stage.make(*gang("a", 4))
-                await play.until_bound("a-")
+        async with behind(play, refuse):
+            await play.stage.make(*gang("a", 4))
+            await play.until_bound("a-")
 
     play(scene)
 
 
 def test_a_bind_that_is_refused_for_good_undoes_the_gang(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(4)
 
-            async def refuse(request):
-                return (422, "Invalid") if "a-2/binding" in request.path else None
+        async def refuse(request):
+            return (422, "Invalid") if "a-2/binding" in request.path else None
 
-            proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
-                await play.stage.make(*gang("a", 4, owner="job"))
+        async with behind(play, refuse) as (_, scheduler):
+            await play.stage.make(*gang("a", 4, owner="job"))
 
-                async def undone():
-                    return scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0) and not await play.bound(
-                        "a-"
-                    )
+            async def undone():
+                return scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0) and not await play.bound("a-")
 
-                await play.until(undone, "undone")
+            await play.until(undone, "undone")
 
     play(scene)
 
 
 def test_bare_pods_are_held_and_told(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(4)
 
-            async def refuse(request):
-                return (422, "Invalid") if "a-2/binding" in request.path else None
+        async def refuse(request):
+            return (422, "Invalid") if "a-2/binding" in request.path else None
 
-            proxy.before = refuse
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)):
-                await play.stage.make(*gang("a", 4))
+        async with behind(play, refuse):
+            await play.stage.make(*gang("a", 4))
 
-                async def told():
-                    events = await play.stage.items("/apis/events.k8s.io/v1/events")
-                    return any(event["reason"] == "HeldPartial" for event in events)
+            async def told():
+                events = await play.stage.items("/apis/events.k8s.io/v1/events")
+                return any(event["reason"] == "HeldPartial" for event in events)
 
-                await play.until(told, "held")
-                assert len(await play.bound("a-")) == 3
+            await play.until(told, "held")
+            assert len(await play.bound("a-")) == 3
 
     play(scene)
 
 
 def test_watches_are_cut_while_a_gang_starts(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(8)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(8)
+        async with behind(play) as (proxy, scheduler):
             proxy.after = lambda request: proxy.cut() if request.number % 2 else None
-            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
-                await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
-                await play.until_bound("a-", "b-")
-                await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
-                proxy.cut()
+            await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+            await play.until_bound("a-", "b-")
+            await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+            proxy.cut()
 
-                async def seen():
-                    return len(scheduler.mirror.pods) == 7
+            async def seen():
+                return len(scheduler.mirror.pods) == 7
 
-                await play.until(seen, "the loss is seen")
+            await play.until(seen, "the loss is seen")
 
     play(scene)
 
@@ -158,7 +149,7 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
     settings.write_text("lease_seconds = 3\n")
 
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(8)))
+        await play.nodes(8)
         async with Proxy(play.rig) as first, Proxy(play.rig) as second:
             paused = asyncio.Event()
             async with process(play, first, "--config", str(settings)) as old:
@@ -187,7 +178,7 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
 
 def test_a_failed_admission_is_repaired(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(3)))
+        await play.nodes(3)
         async with play.scheduler():
             things = gang("a", 2)
             things[2]["metadata"]["annotations"] = {"rig/fails": "OutOfcpu"}
@@ -203,7 +194,7 @@ def test_a_failed_admission_is_repaired(play):
 
 def test_members_that_never_run_are_taken_off(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler(Config(up_within=1)) as scheduler:
             things = gang("a", 2, owner="job")
             things[2]["metadata"]["annotations"] = {"rig/never": ""}
@@ -216,14 +207,8 @@ def test_members_that_never_run_are_taken_off(play):
 
 def test_a_disruption_budget_is_waited_for(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
-        budget = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "low", "namespace": "default"},
-            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}},
-        }
-        await play.stage.make_one(budget)
+        await play.nodes(2)
+        budget = await play.budget("low", 2)
         async with play.scheduler() as scheduler:
             await play.stage.make(*gang("low", 2, labels={"app": "low"}))
             await play.until_bound("low-")
@@ -234,7 +219,7 @@ def test_a_disruption_budget_is_waited_for(play):
 
             await play.until(blocked, "blocked")
             assert len(await play.bound("low-")) == 2
-            await play.stage.remove("/apis/policy/v1/namespaces/default/poddisruptionbudgets/low")
+            await play.stage.remove(budget)
             await play.until_bound("high-")
 
     play(scene)
@@ -242,7 +227,7 @@ def test_a_disruption_budget_is_waited_for(play):
 
 def test_nobody_steals_what_was_freed(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler():
             things = gang("low", 2)
             for thing in things[1:]:

@@ -1,14 +1,26 @@
 """Whole gangs on a real API server: started together, or waiting together with a reason."""
 
 import asyncio
+import copy
 
+from tests.kube.dialects import mark
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.engine.model import State
+from tutti.kube.config import Config
+
+
+async def placements(play, count):
+    return len(await play.stage.items("/apis/tutti.dev/v1alpha1/placements")) == count
+
+
+async def end(play, name, count):
+    for at in range(count):
+        await play.stage.remove(f"/api/v1/namespaces/default/pods/{name}-{at}")
 
 
 def test_two_gangs_one_place(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        await play.nodes(4)
         await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
         async with play.scheduler():
             nodes = await play.until_bound("a-")
@@ -29,14 +41,13 @@ def test_two_gangs_one_place(play):
 
 def test_the_second_starts_when_the_first_has_ended(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler():
             await play.stage.make(*gang("a", 2, annotations={"rig/x": ""}))
             await play.until_bound("a-")
             await play.stage.make(*gang("b", 2))
             await play.until_told("b", "False")
-            for name in ("a-0", "a-1"):
-                await play.stage.remove(f"/api/v1/namespaces/default/pods/{name}")
+            await end(play, "a", 2)
             await play.until_bound("b-")
 
     play(scene)
@@ -44,7 +55,7 @@ def test_the_second_starts_when_the_first_has_ended(play):
 
 def test_pods_before_their_group(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler() as scheduler:
             await play.stage.make(pod("a-0", "a"), pod("a-1", "a"))
             await asyncio.sleep(0.2)
@@ -58,7 +69,7 @@ def test_pods_before_their_group(play):
 
 def test_a_group_before_its_pods_says_who_is_missing(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler():
             await play.stage.make(group("a", 2), pod("a-0", "a"))
 
@@ -133,7 +144,7 @@ def test_a_higher_priority_takes_the_whole_gang(play):
 
 def test_a_new_leader_does_not_miss_members_that_need_not_be_there(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         basic = group("a", 1) | {"spec": {"schedulingPolicy": {"basic": {}}}}
         async with play.scheduler():
             await play.stage.make(basic, *(pod(f"a-{i}", "a") for i in range(3)))
@@ -161,5 +172,22 @@ def test_a_gang_that_has_ended_misses_nobody(play):
 
             await play.until(over, "it has ended")
             assert scheduler.teller._unknown(scheduler.mirror.gangs["default/a"]) is None
+
+
+def test_what_was_written_down_goes_with_the_gang(play):
+    """Even where there is no group to go with; and where it ended while nobody looked."""
+
+    async def scene(play):
+        await play.nodes(4)
+        async with play.scheduler(Config(dialects=("yunikorn",))):
+            for name in "ab":
+                said = mark("yunikorn", name, 2, 2, {})
+                await play.stage.make(*(pod(f"{name}-{i}", **copy.deepcopy(said)) for i in range(2)))
+            await play.until_bound("a-", "b-")
+            await end(play, "a", 2)
+            await play.until(lambda: placements(play, 1), "the first is gone")
+        await end(play, "b", 2)
+        async with play.scheduler(Config(dialects=("yunikorn",))):
+            await play.until(lambda: placements(play, 0), "the second is gone")
 
     play(scene)

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.kube.proxy import Proxy
+from tests.kube.proxy import Proxy, behind
 from tests.kube.test_faults import check
-from tools.control_plane.stage import gang, many, node, pod
+from tools.control_plane.stage import gang, many, pod
 from tutti.drive.estimates import History
 from tutti.engine.model import Coupling, Gang, Role, Shape
 from tutti.kube import memory, reload
@@ -16,71 +16,60 @@ from tutti.kube.config import Config, parse
 from tutti.kube.credentials import from_file
 
 
-def behind(play, proxy):
-    """A kubeconfig that leads through the proxy."""
-    return play.rig.kubeconfig(play.rig.tutti, proxy.url)
-
-
 @pytest.mark.parametrize("late", [1, 3, 5])
 def test_one_write_that_takes_long(play, late):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(8)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(8)
 
-            async def delay(request):
-                if request.number == late:
-                    await asyncio.sleep(1.0)
+        async def delay(request):
+            if request.number == late:
+                await asyncio.sleep(1.0)
 
-            proxy.before = delay
-            async with play.scheduler(kubeconfig=behind(play, proxy)) as scheduler:
-                await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
-                await play.until_bound("a-", "b-")
-                await play.settle(scheduler)
-                assert scheduler.compare() == 0
-                await check(play, {"a": 4, "b": 4})
+        async with behind(play, delay) as (_, scheduler):
+            await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+            await play.until_bound("a-", "b-")
+            await play.settle(scheduler)
+            assert scheduler.compare() == 0
+            await check(play, {"a": 4, "b": 4})
 
     play(scene)
 
 
 def test_a_server_that_is_slow_in_everything(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(6)))
-        async with Proxy(play.rig) as proxy:
+        await play.nodes(6)
 
-            async def delay(request):
-                await asyncio.sleep(0.1)
+        async def delay(request):
+            await asyncio.sleep(0.1)
 
-            proxy.before = delay
-            async with play.scheduler(kubeconfig=behind(play, proxy)):
-                await play.stage.make(*many([gang(f"g{i}", 2) for i in range(4)]))
-                await play.until_bound("g", count=6)
-                await check(play, {f"g{i}": 2 for i in range(4)})
+        async with behind(play, delay):
+            await play.stage.make(*many([gang(f"g{i}", 2) for i in range(4)]))
+            await play.until_bound("g", count=6)
+            await check(play, {f"g{i}": 2 for i in range(4)})
 
     play(scene)
 
 
 def test_every_event_twice_and_out_of_order(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
-        async with Proxy(play.rig) as proxy:
-            proxy.twice = True
-            async with play.scheduler(kubeconfig=behind(play, proxy)) as scheduler:
-                await play.stage.make(*many([gang("a", 2), gang("b", 2), gang("c", 2)]))
-                bound = await play.until_bound("a-", "b-", "c-", count=4)
-                first, second = sorted({name[0] for name in bound})
-                for at in range(2):
-                    await play.stage.remove(f"/api/v1/namespaces/default/pods/{first}-{at}")
-                third = ({"a", "b", "c"} - {first, second}).pop()
-                await play.until_bound(f"{third}-")
-                await play.settle(scheduler)
-                await check(play, {second: 2, third: 2})
+        await play.nodes(4)
+        async with behind(play, twice=True) as (_, scheduler):
+            await play.stage.make(*many([gang("a", 2), gang("b", 2), gang("c", 2)]))
+            bound = await play.until_bound("a-", "b-", "c-", count=4)
+            first, second = sorted({name[0] for name in bound})
+            for at in range(2):
+                await play.stage.remove(f"/api/v1/namespaces/default/pods/{first}-{at}")
+            third = ({"a", "b", "c"} - {first, second}).pop()
+            await play.until_bound(f"{third}-")
+            await play.settle(scheduler)
+            await check(play, {second: 2, third: 2})
 
     play(scene)
 
 
 def test_a_token_that_expires_while_a_gang_starts(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(4)))
+        await play.nodes(4)
         async with Proxy(play.rig) as proxy:
             refused: list[str] = []
 
@@ -91,7 +80,7 @@ def test_a_token_that_expires_while_a_gang_starts(play):
                 return None
 
             proxy.before = expired
-            credentials = from_file(behind(play, proxy))
+            credentials = from_file(play.rig.kubeconfig(play.rig.tutti, proxy.url))
             asked: list[str] = []
             token = credentials._token
 
@@ -115,7 +104,7 @@ def test_a_clock_that_is_hours_off(play, monkeypatch, hours):
 
     async def scene(play):
         monkeypatch.setattr(scheduling, "moment", lambda: right() + hours * 3_600_000_000)
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler():
             await play.stage.make(*gang("a", 1, annotations={"tutti.dev/time": "1h"}))
             await play.until_bound("a-")
@@ -129,11 +118,8 @@ def test_a_clock_that_is_hours_off(play, monkeypatch, hours):
 
 def test_a_budget_that_never_lets_go(play):
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
-        body = {"minAvailable": 2, "selector": {"matchLabels": {"app": "low"}}}
-        meta = {"name": "low", "namespace": "default"}
-        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": body}
-        await play.stage.make_one(budget)
+        await play.nodes(2)
+        budget = await play.budget("low", 2)
         async with play.scheduler(Config(evict_within=1)) as scheduler:
             await play.stage.make(*gang("low", 2, labels={"app": "low"}))
             await play.until_bound("low-")
@@ -147,7 +133,7 @@ def test_a_budget_that_never_lets_go(play):
             await play.until(spared, "it runs on")
             assert len(await play.bound("low-")) == 2
             assert not await play.bound("high-")
-            await play.stage.remove("/apis/policy/v1/namespaces/default/poddisruptionbudgets/low")
+            await play.stage.remove(budget)
             await play.until_bound("high-")
 
     play(scene)
@@ -158,7 +144,7 @@ def test_settings_are_read_again(play, tmp_path):
     file.write_text("")
 
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(2)))
+        await play.nodes(2)
         async with play.scheduler() as scheduler:
             task = asyncio.create_task(reload.follow(scheduler, str(file), 0.05))
             try:
@@ -209,7 +195,7 @@ def test_pods_of_a_group_that_disagree(play):
     """Another size, another priority, another scheduler: each is a member as it is, and nobody else suffers."""
 
     async def scene(play):
-        await play.stage.make(*(node(f"n{i}") for i in range(3)))
+        await play.nodes(3)
         async with play.scheduler():
             await play.stage.make(*gang("a", 0, least=2))
             await play.stage.make(pod("a-0", "a", gpus=8), pod("a-1", "a", gpus=2, cpu="4"))

@@ -26,7 +26,7 @@ async def serve(rig: Rig, nodes: int) -> None:
     await stage.make_one({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tutti-system"}})
     names = [(f"node-{i}", {"rack": f"r{i // 4}"}) for i in range(nodes)]
     await stage.make(*(node(name, labels=labels) for name, labels in names))
-    rig.start_controllers()
+    rig.start_controllers("job-controller,garbage-collector-controller,podgroup-protection-controller")
     KUBECONFIG.parent.mkdir(exist_ok=True)
     KUBECONFIG.write_text(rig.kubeconfig().read_text())
     print(f"{nodes} nodes of 8 GPUs in racks of 4; in another terminal:\n  export KUBECONFIG={KUBECONFIG.resolve()}")

@@ -150,10 +150,9 @@ class Hands:
             spec = {"spec": body["spec"], "metadata": {"ownerReferences": meta["ownerReferences"]}}
             await self.api.insist("PATCH", f"{path}/{meta['name']}", spec, "application/merge-patch+json")
 
-    async def remove_placement(self, gang: GangSeen) -> None:
-        """Nothing is left of it."""
-        gang.is_placed = False
-        path = placement.path_of(placement.namespace_of(gang.key), placement.name_of(gang.key))
+    async def remove_placement(self, key: str) -> None:
+        """Nothing is left of the gang."""
+        path = placement.path_of(placement.namespace_of(key), placement.name_of(key))
         try:
             await self.api.insist("DELETE", path)
         except ApiError as no:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tutti.engine import events as ev
-from tutti.engine.model import Coupling, Gang, Job, Life, Listing, NodeState, Seats, State
+from tutti.engine.model import Coupling, Gang, Job, Life, Listing, NodeState, Resizing, Seats, State
 from tutti.engine.world import World
 from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
@@ -246,20 +246,28 @@ class Mirror(Intake):
         """What a seated gang's members ask for cannot change; how many there may be can."""
         assert gang.gang is not None
         new = dict(zip((_alike(kin) for kin in found.kin), found.gang.roles, strict=True))
+        there = {_alike(kin): count for kin, count in gang.present().items()}
         roles = []
-        for kin, role in zip(gang.kin, gang.gang.roles, strict=True):
+        resizing = found.gang.resizing
+        for kin, role, where in zip(gang.kin, gang.gang.roles, gang.desired, strict=True):
             now_said = new.get(_alike(kin))
             if now_said is None or now_said.coupling is not role.coupling:
                 roles.append(role)
-            else:
-                sizes = {"min": now_said.min, "want": now_said.want, "max": now_said.max}
-                roles.append(msgspec.structs.replace(role, **sizes, marks=now_said.marks))
+                continue
+            least = min(now_said.min, max(role.min, sum(count for _, count in where)))
+            sizes = {"min": least, "want": now_said.want, "max": now_said.max}
+            if least < now_said.min:
+                # A minimum above what runs takes nothing away; whoever comes joins, and then it holds.
+                most = max(least, there.get(_alike(kin), 0))
+                sizes |= {"want": most, "max": most}
+                resizing = Resizing.LIVE
+            roles.append(msgspec.structs.replace(role, **sizes, marks=now_said.marks))
         told = msgspec.structs.replace(
             gang.gang,
             roles=tuple(roles),
             priority=found.gang.priority,
             queue=found.gang.queue,
-            resizing=found.gang.resizing,
+            resizing=resizing,
             preemptible=found.gang.preemptible,
         )
         if told == gang.gang:

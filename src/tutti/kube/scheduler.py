@@ -176,6 +176,9 @@ class Scheduler:
             if key in self.mirror.gangs:
                 self.mirror.gangs[key].shapes = self.placements[key][1]
                 self._fill(self.mirror.gangs[key])
+        for key in self.placements:
+            if key not in self.mirror.gangs or not any(True for _ in self.mirror.gangs[key].live):
+                self._forget(key)
         self.mirror.dirty_gangs |= dict.fromkeys(self.mirror.gangs)
 
     def _is_unfinished(self, key: str, where: list[Where]) -> bool:
@@ -235,6 +238,19 @@ class Scheduler:
             if isinstance(event, ev.Ended | ev.Evicted) and event.gang in world.slots:
                 job = world.job_in(world.slots[event.gang])
                 self.service.leaves(job, now, event.state if isinstance(event, ev.Ended) else State.WAITING)
+            if isinstance(event, ev.Ended):
+                self._forget(event.gang)
+
+    def _forget(self, key: str) -> None:
+        """What was written down of a gang that is over goes too; some have no group it would go with."""
+
+        async def remove() -> None:
+            gang = self.mirror.gangs.get(key)
+            if gang is None or not gang.is_seated:
+                await self.hands.remove_placement(key)
+
+        if key in self.placements:
+            self.hands.do(remove)
 
     def _refill(self) -> None:
         """Pods that came for seats that were kept for them."""
@@ -313,7 +329,8 @@ class Scheduler:
     def _take_off(self, gang: GangSeen) -> None:
         self.hands.evict(gang, list(gang.seats))
         if gang.is_placed:
-            self.hands.do(lambda: self.hands.remove_placement(gang))
+            gang.is_placed = False
+            self.hands.do(lambda: self.hands.remove_placement(gang.key))
         self._moved(gang)
 
     def _names(self) -> list[str]:
