@@ -231,6 +231,9 @@ def test_every_gang_of_a_manifest_is_planned_and_nothing_of_it_is_lost(at):
     answer = at.box.client.post("/v1/plan", sent)
     assert (answer["fits"], answer["job"]) == (False, "ml/pair, ml/other")
     assert any("QueueClosed" in line and "nowhere" in line for line in answer["lines"])
+    sent["gangs"][0]["within"] = "continent"
+    answer = at.box.client.post("/v1/plan", sent)
+    assert (answer["fits"], "no topology level is called 'continent'" in answer["lines"][0]) == (False, True)
     with pytest.raises(Refused, match="2 gangs"):
         submission({"as_processes": True}, ("job.yaml",))
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 LAUNCHERS = {
-    "torchrun", "tune", "ft_launcher", "dlrover-run", "accelerate", "accelerate-launch", "deepspeed", "ds", "mpirun", "mpiexec",
+    "torchrun", "tune", "ft_launcher", "dlrover-run", "accelerate", "accelerate-launch", "deepspeed", "ds",
+    "mpirun", "mpiexec",
     "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich", "mpiexec.openmpi", "mpiexec.mpich", "orterun",
     "prterun", "horovodrun",
     "spark-submit", "srun", "fabric", "lightning", "ray", "dask", "dask-worker", "dask-scheduler",

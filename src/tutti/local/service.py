@@ -377,13 +377,17 @@ class LocalService:
             found = await asyncio.to_thread(self.watching.decided, view, now_us())
             return t.PlanAnswer(lines=plan_lines(view, found), actions=[msgspec.to_builtins(a) for a in found.actions])
         gangs = await self.intake.looked_at(asked, by)
-        view, found = await asyncio.to_thread(self.intake.dry_run, gangs)
+        names = ", ".join(gang.name for gang in gangs)
+        try:
+            view, found = await asyncio.to_thread(self.intake.dry_run, gangs)
+        except Refused as wrong:
+            return t.PlanAnswer(lines=[wrong.what], actions=[], fits=False, job=names)
         starting = {action.gang for action in found.actions if isinstance(action, Start)}
         return t.PlanAnswer(
             lines=plan_lines(view, found),
             actions=[msgspec.to_builtins(action) for action in found.actions],
             fits=starting >= {gang.name for gang in gangs},
-            job=", ".join(gang.name for gang in gangs),
+            job=names,
         )
 
     async def what_if(self, asked: t.WhatIf) -> dict[str, Any]:
