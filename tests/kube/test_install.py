@@ -5,13 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tools.control_plane.stage import gang, node, path_of
+from tutti.errors import TuttiError
+from tutti.kube import api
 from tutti.kube.api import Api, ApiError
+from tutti.kube.ask import Asking
 from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
-from tutti.kube.doctor import examine
+from tutti.kube.doctor import _leader, examine
 from tutti.kube.manifests import manifests, text
 from tutti.kube.rights import INSIDE, rights
 
@@ -53,22 +57,53 @@ def test_the_doctor_finds_what_is_missing(play):
         found = await examine(allowed, Config(namespace="tutti-system", scheduler_name="nobody-yet"))
         allowed.close()
         wrong = [finding.what for finding in found if not finding.ok]
-        assert wrong == ["no scheduler has ever led here"]
+        assert wrong == ["no scheduler has ever led here (one with --no-lease leaves no trace)"]
 
     play(scene)
 
 
+def test_the_doctor_knows_a_leader_that_has_stopped():
+    spec = {"holderIdentity": "a", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}
+    heard = 1_767_225_600.0
+    assert _leader(spec, heard + 20).ok
+    assert "it has stopped" in _leader(spec, heard + 60).what
+    assert "nobody leads" in _leader(spec | {"holderIdentity": ""}, heard).what
+
+
+def asked(play, *words, token="", server=""):
+    """How a command of ours ends, and what it says."""
+    file = str(play.rig.kubeconfig(token, server))
+    return subprocess.run(
+        [sys.executable, "-m", "tutti", *words, "--kubeconfig", file], capture_output=True, text=True, check=False
+    )
+
+
 def command(play, *words):
     """What a command of ours prints."""
-    file = str(play.rig.kubeconfig())
-    done = subprocess.run(
-        [sys.executable, "-m", "tutti", *words, "--kubeconfig", file],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = asked(play, *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_what_the_cluster_refuses_is_said_plainly(play):
+    async def scene(play):
+        nobody = play.rig.nobody
+        for words in (("queue", "--kube"), ("kube", "run", "--no-lease", "--port", "0")):
+            done = asked(play, *words, token=nobody)
+            assert done.returncode == 4
+            assert "nodes is forbidden" in done.stderr
+        doctor = asked(play, "kube", "doctor", token=nobody)
+        assert doctor.returncode == 4
+        assert "no right to get/list/watch nodes" in doctor.stdout
+
+    play(scene)
+
+
+def test_a_cluster_that_is_not_there_is_not_an_empty_one(control_plane, monkeypatch):
+    monkeypatch.setattr(api, "TRIES", 1)
+    credentials = from_file(control_plane.kubeconfig(server="https://127.0.0.1:1"))
+    with pytest.raises(TuttiError, match="cannot be reached"):
+        Asking(credentials, Config()).get("/v1/jobs")
 
 
 def plugin(play, *words):

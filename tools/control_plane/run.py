@@ -4,6 +4,7 @@ python -m tools.control_plane.run [NODES]
 """
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -37,6 +38,8 @@ async def serve(rig: Rig, nodes: int) -> None:
 def main() -> None:
     """Start, serve, end."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         rig = control_plane.started()
     except Impossible as problem:

@@ -48,11 +48,13 @@ def run(
 
     from tutti.kube import config, credentials  # noqa: PLC0415
     from tutti.kube import run as running  # noqa: PLC0415
+    from tutti.kube.plain import plainly  # noqa: PLC0415
 
     settings = config.read(file)
     if scheduler_name:
         settings = msgspec.structs.replace(settings, scheduler_name=scheduler_name)
-    asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file))
+    with plainly():
+        asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file))
 
 
 @kube.command()
@@ -66,6 +68,7 @@ def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> Non
     from tutti.kube import config, credentials  # noqa: PLC0415
     from tutti.kube.api import Api  # noqa: PLC0415
     from tutti.kube.doctor import examine  # noqa: PLC0415
+    from tutti.kube.plain import plainly  # noqa: PLC0415
 
     async def ask() -> list[Any]:
         api = Api(credentials.find(kubeconfig, context))
@@ -74,7 +77,8 @@ def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> Non
         finally:
             api.close()
 
-    found = asyncio.run(ask())
+    with plainly():
+        found = asyncio.run(ask())
     for finding in found:
         click.echo(f"{'ok     ' if finding.ok else 'MISSING'}  {finding.what}")
         if finding.hint:
@@ -99,6 +103,7 @@ def apply(file: Any, kubeconfig: str | None, context: str | None, namespace: str
     from tutti.kube import apply as applying  # noqa: PLC0415
     from tutti.kube import credentials  # noqa: PLC0415
     from tutti.kube.api import Api, ApiError  # noqa: PLC0415
+    from tutti.kube.plain import plainly  # noqa: PLC0415
 
     who = credentials.find(kubeconfig, context)
 
@@ -111,7 +116,9 @@ def apply(file: Any, kubeconfig: str | None, context: str | None, namespace: str
         finally:
             api.close()
 
-    for name in asyncio.run(make()):
+    with plainly():
+        made = asyncio.run(make())
+    for name in made:
         click.echo(f"made {name}")
 
 

@@ -30,7 +30,10 @@ class Asking:
 
     def call(self, method: str, path: str, **query: Any) -> bytes:
         """The same as it was sent."""
-        return asyncio.run(self._call(method, path, query))
+        from .plain import plainly  # noqa: PLC0415
+
+        with plainly():
+            return asyncio.run(self._call(method, path, query))
 
     async def _call(self, method: str, path: str, query: dict[str, Any]) -> bytes:
         scheduler = await looked(self.credentials, self.config)

@@ -1,5 +1,6 @@
 """`tutti kube doctor`: what is missing for the scheduler to work here, in words."""
 
+import time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -7,8 +8,11 @@ import msgspec
 from .api import Api, ApiError
 from .config import Config
 from .http import Broken
+from .intake import moment
 from .kinds import DIALECTS, OWN, Served, served
 from .rights import INSIDE, Right, rights
+
+NEVER_HEARD = float("inf")
 
 
 class Finding(NamedTuple):
@@ -50,7 +54,10 @@ async def _rights(api: Api, kinds: list[Served], config: Config) -> list[Finding
     there = {(kind.kind.group, kind.kind.plural) for kind in kinds}
     wanted = [(r, "") for r in rights() if _is_there(r, there)]
     wanted += [(right, config.namespace) for right in INSIDE]
-    missing = [f"{verb} {r.resource}" for r, where in wanted for verb in r.verbs if not await _may(api, r, verb, where)]
+    missing = []
+    for right, where in wanted:
+        verbs = [verb for verb in right.verbs if not await _may(api, right, verb, where)]
+        missing += [f"{'/'.join(verbs)} {right.resource}"] if verbs else []
     if not missing:
         return [Finding(True, "every right is granted")]
     return [Finding(False, f"no right to {', '.join(missing)}", "kubectl apply -f deploy/1-rbac.yaml")]
@@ -81,18 +88,29 @@ async def _lease(api: Api, config: Config) -> Finding:
     except ApiError as no:
         if no.status == 404:
             hint = "kubectl apply -f deploy/2-scheduler.yaml, or tutti kube run"
-            return Finding(False, "no scheduler has ever led here", hint)
-        return Finding(False, f"the lease cannot be read: {no}")
-    spec = found.get("spec") or {}
-    holder = spec.get("holderIdentity") or "nobody"
-    return Finding(
-        bool(spec.get("holderIdentity")), f"the leader is {holder}, last heard of at {spec.get('renewTime')}"
-    )
+            return Finding(False, "no scheduler has ever led here (one with --no-lease leaves no trace)", hint)
+        return Finding(False, f"the lease cannot be read: {no.message}", "kubectl apply -f deploy/1-rbac.yaml")
+    return _leader(found.get("spec") or {}, time.time())
+
+
+def _leader(spec: dict[str, Any], now: float) -> Finding:
+    """Whoever holds the lease, if they are still heard of."""
+    holder, heard = spec.get("holderIdentity"), str(spec.get("renewTime") or "")
+    hint = "kubectl -n tutti-system get pods, or tutti kube run"
+    if not holder:
+        return Finding(False, "nobody leads: the last leader has left", hint)
+    silent = now - moment(heard) / 1e6 if heard else NEVER_HEARD
+    alive = silent < 2 * float(spec.get("leaseDurationSeconds") or 0)
+    what = f"the leader is {holder}, last heard of at {heard or 'no time'}"
+    return Finding(alive, what if alive else f"{what}: it has stopped", "" if alive else hint)
 
 
 async def _pods(api: Api, config: Config) -> Finding:
     selector = f"spec.schedulerName={config.scheduler_name}"
-    found = await api.get("/api/v1/pods", dict[str, Any], fieldSelector=selector, limit=500)
+    try:
+        found = await api.get("/api/v1/pods", dict[str, Any], fieldSelector=selector, limit=500)
+    except ApiError as no:
+        return Finding(False, f"pods cannot be read: {no.message}", "kubectl apply -f deploy/1-rbac.yaml")
     pods = found.get("items") or []
     waiting = sum(not pod["spec"].get("nodeName") for pod in pods)
     hint = "" if pods else f"set schedulerName: {config.scheduler_name} on your pods"

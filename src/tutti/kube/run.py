@@ -5,9 +5,12 @@ import gc
 import signal
 from contextlib import suppress
 
+from tutti.errors import Refused
+
 from .api import Api
 from .config import Config
 from .credentials import Credentials
+from .kinds import OWN
 from .lease import Lease
 from .metrics import Metrics
 from .reload import follow
@@ -59,6 +62,8 @@ async def read_all(scheduler: Scheduler, group: asyncio.TaskGroup) -> None:
     gc.disable()
     try:
         await scheduler.listen(group)
+        if not any(kind.kind is OWN for kind in scheduler.served):
+            raise Refused("the kind Placement is missing in this cluster.", hint="kubectl apply -f deploy/0-crds.yaml")
     finally:
         gc.freeze()
         gc.enable()
