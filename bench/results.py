@@ -160,9 +160,9 @@ def beside(name: str, cases: list[Case]) -> str:
 
 
 def change(pairs: list[list[Metrics]], figure: Callable[[Metrics], float]) -> str:
-    """How much more or less over all windows, in percent, and in how many windows it is less."""
+    """How much more or less over all windows, in percent, and in how many windows it is not more."""
     theirs, ours = (math.fsum(map(figure, each)) for each in zip(*pairs, strict=True))
-    less = sum(figure(balanced) < figure(easy) for easy, balanced in pairs)
+    less = sum(figure(balanced) <= figure(easy) for easy, balanced in pairs)
     return f"{100 * (ours / theirs - 1):+.1f} % ({less} of {len(pairs)})" if theirs else "-"
 
 
@@ -223,8 +223,8 @@ BESIDE = """## The default beside EASY
 
 Over {windows} windows of {jobs} jobs from all over each log, on generated load over {windows} seeds: one window
 says little, because a single wide gang can make the wait of a thousand jobs. Wait and completion are of all windows
-together, with the number of windows in which `balanced` has less; goodput is in points, with the 95 % interval of its
-mean. Promise errors are `easy` / `balanced`, in time and as a part of the lead.
+together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 % interval of
+its mean. Promise errors are `easy` / `balanced`, in time and as a part of the lead.
 
 Below full load all work gets done under either, and goodput is the same but for what is still left when the last job is
 submitted. Above it, whoever lets short gangs pass leaves more work to the end: see

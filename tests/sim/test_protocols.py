@@ -118,6 +118,25 @@ def test_what_a_protocol_does_not_play_is_listed(tmp_path, protocol):
     assert "processors" in found.left_out[0].what
 
 
+def test_interrupted_a_protocol_has_the_policies_that_were_played(tmp_path, monkeypatch):
+    whole, left = rlscheduler.Study.result, 2
+
+    def once(study, policy, backfill):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return whole(study, policy, backfill)
+
+    monkeypatch.setattr(rlscheduler.Study, "result", once)
+    found = played(log(tmp_path, STANDARD), ["fcfs", "sjf"], Rules("rlscheduler"))
+    assert [result.policy for result in found.results] == ["fcfs"]
+    assert found.interrupted
+    left = 1
+    with pytest.raises(KeyboardInterrupt):
+        played(log(tmp_path, STANDARD), ["fcfs", "sjf"], Rules("rlscheduler"))
+
+
 def test_a_protocol_is_about_logs_of_one_format(tmp_path):
     path = tmp_path / "philly.csv"
     path.write_text("timestamp,duration,num_gpus\n2017-10-09 07:01:55,66.0,1\n")

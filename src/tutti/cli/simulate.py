@@ -161,8 +161,8 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     bar.clear()
     rows = [{field: getattr(result, field) for field in result.__struct_fields__} for result in found.results]
     if output == "json":
-        left_out = as_entries(found.left_out)
-        click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows, "left_out": left_out}))
+        more = {"left_out": as_entries(found.left_out), "interrupted": found.interrupted}
+        click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows, **more}))
         return
     from tutti.views.table import table  # noqa: PLC0415
 
@@ -170,6 +170,8 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     lines = [names, *([_plain(row[name]) for name in names] for row in rows)]
     click.echo("\n".join(table([list(column) for column in zip(*lines, strict=True)])))
     list_left_out(found.left_out)
+    if found.interrupted:
+        click.echo("interrupted: the policies that had been played by then", err=True)
 
 
 def as_entries(left_out: list["Bad"]) -> list[dict[str, object]]:
@@ -334,21 +336,22 @@ class Bar:
 
     def __init__(self) -> None:
         self.shown = False
-        self.begun: dict[str, float] = {}
+        self.begun: dict[str, tuple[float, int]] = {}
+        """When a policy was first heard of, and how many jobs were over by then."""
         self.last = 0.0
 
     def tell(self, policy: str, done: int, total: int) -> None:
         """So many of so many are over."""
         now = time.monotonic()
-        since = self.begun.setdefault(policy, now)
+        since, before = self.begun.setdefault(policy, (now, done))
         if not sys.stderr.isatty() or now - self.last < 0.2:
             return
         self.last, self.shown = now, True
-        rate = done / max(now - since, 1e-9)
-        left = (total - done) / rate if rate else 0.0
+        rate = (done - before) / (now - since) if now > since else 0.0
+        pace = f"  {rate:,.0f} jobs/s  {(total - done) / rate:,.0f} s left" if rate else ""
         filled = 24 * done // max(total, 1)
         gauge = "#" * filled + "." * (24 - filled)
-        line = f"{policy:<14} [{gauge}] {done:,}/{total:,}  {rate:,.0f} jobs/s  {left:,.0f} s left"
+        line = f"{policy:<14} [{gauge}] {done:,}/{total:,}{pace}"
         click.echo(f"\r{line}\x1b[K", err=True, nl=False)
 
     def clear(self) -> None:

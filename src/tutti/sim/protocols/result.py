@@ -22,6 +22,8 @@ class Played(Data, frozen=True):
 
     results: list[Result]
     left_out: list[Bad]
+    interrupted: bool = False
+    """Whether somebody stopped it before every policy had been played."""
 
 
 THRESHOLD_S = 10

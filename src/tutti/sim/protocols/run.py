@@ -8,10 +8,11 @@ from tutti.engine.model import Data
 from tutti.errors import Misused
 from tutti.sim.cluster import SHORTHAND
 from tutti.sim.policies import find_policy
+from tutti.sim.traces.log import Bad
 
 from . import pyss, rlscheduler
 from .log import Size
-from .result import Played
+from .result import Played, Result
 
 
 class Rules(Data, frozen=True):
@@ -32,11 +33,24 @@ def played(
     size = _size(rules.cluster)
     if rules.protocol == "rlscheduler":
         study = rlscheduler.prepare(path, size, exact, rules.skip_bad)
-        return Played([study.result(policy, rules.backfill) for policy in policies], study.left_out)
+        return _each((partial(study.result, policy, rules.backfill) for policy in policies), study.left_out)
     chosen = [find_policy(word) for word in policies]
     log = pyss.prepare(path, size, exact, rules.skip_bad)
-    found = [log.result(policy, progress=partial(told, policy.name) if told else None) for policy in chosen]
-    return Played(found, log.left_out)
+    ways = (partial(log.result, each, progress=partial(told, each.name) if told else None) for each in chosen)
+    return _each(ways, log.left_out)
+
+
+def _each(ways: Iterable[Callable[[], Result]], left_out: list[Bad]) -> Played:
+    """Policy after policy; interrupted from the keyboard, those that were played."""
+    found: list[Result] = []
+    try:
+        for way in ways:
+            found.append(way())  # noqa: PERF401 - what was played stays when the next one is interrupted
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        return Played(found, left_out, interrupted=True)
+    return Played(found, left_out)
 
 
 def _is_exact(estimates: str) -> bool:
