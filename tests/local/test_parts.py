@@ -18,6 +18,7 @@ from tutti.api.home import Home
 from tutti.cli import change
 from tutti.engine.model import Gang, OnLoss, Role, Seats, Shape, State
 from tutti.errors import Misused, NotFound
+from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 from tutti.jobs.place import Place
 from tutti.local import devices
@@ -29,6 +30,7 @@ from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup, records
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
 from tutti.local.limits import limits_of
+from tutti.local.memory_bill import billed
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
 from tutti.local.remains import has_begun
@@ -232,6 +234,23 @@ def test_names_say_what_runs():
     assert stem_of(Job(command=("/opt/bin/My Tool",))) == "my"
     assert stem_of(Job(command="make all")) == "make"
     assert made_up(Job(command=("train.py",)), {"train-1", "train-2"}.__contains__) == "train-3"
+
+
+@pytest.mark.parametrize(
+    ("line", "more"),
+    [
+        pytest.param("tutti train --state 3GB -- python loop.py", 2 * 3e9 * 1.34 / 2, id="two slots over the fewest"),
+        pytest.param("python -m tutti.train --slots 1 --state=1GB loop.py", 1e9 * 1.34 / 2, id="one slot"),
+        pytest.param("tutti train --state 1GB --domains 2 python loop.py", 2 * 2 * 1e9 * 1.34 / 2, id="two domains"),
+        pytest.param("tutti train -- python loop.py --state 3GB", 0, id="not said to us"),
+        pytest.param("tutti train --state much -- python loop.py", 0, id="no amount: refused by itself"),
+        pytest.param("python loop.py --state 3GB", 0, id="another program"),
+    ],
+)
+def test_the_memory_of_snapshots_is_part_of_what_a_job_asks_for(line, more):
+    job = Job(command=tuple(line.split()), workers="2:4", mem="4G")
+    ask = billed(to_gang(job, 0, "me"), job.words).roles[0].shapes[0].ask
+    assert ask["memory"] == 4 * 10**9 + int(more)
 
 
 def test_signals_by_name():

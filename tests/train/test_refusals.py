@@ -240,6 +240,23 @@ def test_the_bill_says_what_each_member_must_ask_for(capsys):
     assert "'much' is not an amount of memory" in capsys.readouterr().err
 
 
+def test_a_state_whose_snapshots_will_not_fit_is_refused_before_anybody_starts(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TUTTI_TRAIN_HOME", str(tmp_path))
+    assert main(["--workers", "2", "--state", "900TB", "--", "true"]) == 125
+    said = capsys.readouterr().err
+    assert "need 2,300,262,451 MiB of memory and" in said
+    assert len(said.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
+    monkeypatch.setenv("TUTTI_TRAIN_HOME", "/proc/x")
+    assert main(["--", "true"]) == 125
+    said = capsys.readouterr().err
+    assert said.startswith("error: /proc/x/r-")
+    assert len(said.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
@@ -247,8 +264,19 @@ def test_the_bill_says_what_each_member_must_ask_for(capsys):
         pytest.param(["--workers", "2"], "no command", id="no command"),
         pytest.param(["--workers", "many", "--", "x"], "not a number of members", id="no number"),
         pytest.param(["--nnodes", "2", "--", "x"], "runs one machine", id="two machines"),
-        pytest.param(["--domains", "0", "--", "x"], "at least one failure domain", id="no domain"),
-        pytest.param(["--run-id", "a/b", "--", "x"], "cannot name a run", id="a name that is a path"),
+        pytest.param(["--domains", "0", "--", "x"], "--domains 0: it is at least 1", id="no domain"),
+        pytest.param(["--workers", "2", "--domains", "3", "--", "x"], "in at most 2 failure", id="thin domains"),
+        pytest.param(["--slots", "-1", "--", "x"], "--slots -1: it is at least 0", id="slots below none"),
+        pytest.param(["--grace", "nan", "--", "x"], "--grace nan: it is at least 0", id="no time"),
+        pytest.param(["--workers", "0", "--", "x"], "at least one member", id="no members"),
+        pytest.param(["--workers", "4:2", "--", "x"], "at least 4 members and at most 2", id="a range upside down"),
+        pytest.param(["--workers", "2", "--min", "3", "--", "x"], "at least 3 members and at most 2", id="min above"),
+        pytest.param(["--workers", "9999", "--", "x"], "at most 256 members", id="more than one machine runs"),
+        pytest.param(["--", "python", "gone.py"], "there is no program gone.py", id="no script"),
+        pytest.param(["--", "no-such-program"], "there is no program 'no-such-program'", id="no program"),
+        pytest.param(["--durable", "/proc/x", "--", "true"], "--durable /proc/x: No such file", id="no folder"),
+        pytest.param(["--no-python", "-m", "x"], "exclude each other", id="a module without Python"),
+        pytest.param(["--run-id", "a/b", "--", "true"], "cannot name a run", id="a name that is a path"),
     ],
 )
 def test_the_launcher_refuses_in_one_line(capsys, argv, says):

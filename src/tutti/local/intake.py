@@ -31,6 +31,7 @@ from .fault import now_us
 from .held import Course, Held, Origin, tasks_of
 from .journal import Journal
 from .limits import limits_of
+from .memory_bill import billed
 from .names import made_up
 
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
@@ -74,7 +75,7 @@ class Intake:
         job = msgspec.structs.replace(job, name=job.name or made_up(job, self._is_taken))
         self._check(job, one.context)
         now = now_us()
-        gang = to_gang(job, now, by.user)
+        gang = billed(to_gang(job, now, by.user), job.words)
         self._check_gang(gang)
         env_hash, keep = shelf.environment(one.context.env)
         cwd = str(Path(one.context.cwd, job.cwd)) if job.cwd else one.context.cwd
@@ -246,7 +247,7 @@ class Intake:
         asked = msgspec.structs.replace(asked, set=_bounds(held, asked.set)) if runs else asked
         before = msgspec.to_builtins(held.job)
         job = from_data({**before, **asked.set, "name": name}, "the change")
-        gang = to_gang(job, held.gang.submitted, held.gang.user)
+        gang = billed(to_gang(job, held.gang.submitted, held.gang.user), job.words)
         gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang), sheds=True)
         self._check_gang(gang)
         changed = sorted(key for key in asked.set if before.get(key) != asked.set[key])

@@ -4,45 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from dataclasses import dataclass
 
+from tutti.train.agent.bill import Bill, read_amount
 from tutti.train.agent.shelf import megabytes
-
-SLACK = 1.34
-UNITS = {"": 1, **{unit: 1000**power for power, unit in enumerate("KMGT", 1)}}
-UNITS.update({f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)})
-AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Bill:
-    """What is kept where: every failure domain has a copy, of shards only one other has."""
-
-    state_bytes: int
-    workers: int
-    slots: int = 2
-    domains: int = 1
-    is_sharded: bool = False
-
-    @property
-    def total_bytes(self) -> int:
-        """Memory of all slots together, with the room in which a share may grow when members become fewer."""
-        copies = min(2, self.domains) if self.is_sharded else self.domains
-        return int(self.slots * copies * self.state_bytes * SLACK)
-
-    @property
-    def member_bytes(self) -> int:
-        return -(-self.total_bytes // self.workers)
-
-
-def read_amount(text: str) -> int:
-    """Bytes, as 3G, 200MiB or a number."""
-    found = AMOUNT.fullmatch(text.strip())
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory: write bytes or a unit, 200M, 3GiB")
-    return int(float(found[1]) * UNITS[found[2].upper()])
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -68,6 +33,6 @@ def show(words: list[str]) -> int:
         sys.stdout.write(
             f"{megabytes(bill.total_bytes)} for the snapshots of {megabytes(bill.state_bytes)} of state: "
             f"add {megabytes(bill.member_bytes)} to what each of {bill.workers} members asks for "
-            f"(tutti run --mem)\n"
+            f"(tutti run --mem), or say --state to tutti train\n"
         )
     return 0

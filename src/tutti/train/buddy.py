@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 
 from tutti.train import plain
+from tutti.train.agent.bill import SLACK
 from tutti.train.agent.slots import Busy, Label, Slot
-from tutti.train.bill import SLACK
 from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
 from tutti.train.group import Group

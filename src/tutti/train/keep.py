@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from tutti.train import plain
+from tutti.train.agent.bill import SLACK
 from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
-from tutti.train.bill import SLACK
 from tutti.train.buddy import Buddies
 from tutti.train.member import Member
 from tutti.train.snapshot import Camera, Layout, lay_out, table_of

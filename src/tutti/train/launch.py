@@ -6,21 +6,24 @@ import argparse
 import os
 import secrets
 import select
+import shutil
 import signal
 import sys
 from pathlib import Path
 
 from tutti.train import bill, status
 from tutti.train.agent.agent import LOOK_S, Agent
+from tutti.train.agent.bill import Bill, add_state
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
 from tutti.train.agent.hang import Hangs
 from tutti.train.agent.journal import Held
 from tutti.train.agent.roster import Roster
+from tutti.train.agent.shelf import free_bytes, megabytes
 from tutti.train.agent.sizes import SizeRule
 from tutti.train.agent.story import to_stderr
 from tutti.train.dialogue import Dialogue
-from tutti.train.hands import CannotStart, Hands, read_command
+from tutti.train.hands import CannotStart, Command, Hands, read_command
 from tutti.train.tiers import Tier
 
 USAGE = 2
@@ -31,6 +34,11 @@ IGNORED = (
     "event-log-handler", "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle", "numa-binding",
     "shutdown-timeout",
 )  # fmt: skip
+LEAST = {
+    "min": 1, "max": 0, "slots": 0, "standby": 0, "max_restarts": 0, "snapshot_every": 0, "disk_every": 0,
+    "durable_every": 0, "grace": 0, "hang_after": 0, "domains": 1,
+}  # fmt: skip
+MOST_MEMBERS = 256
 NOT_BY_VARIABLE = ("help", "command", "quiet", "story", "min", "max")
 
 
@@ -56,7 +64,7 @@ def arguments() -> argparse.ArgumentParser:
         default="",
         help="name of the run; the same name goes on from its memory",
     )
-    parser.add_argument("--slots", type=int, default=2, help="snapshots kept in memory (2; 0 for none)")
+    add_state(parser)
     parser.add_argument(
         "--snapshot-every", type=int, default=0, help="steps between snapshots (0: chosen from cost and failures)"
     )
@@ -64,9 +72,6 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--disk-every", type=float, default=60.0, help="seconds between its snapshots (60)")
     parser.add_argument("--durable", type=Path, help="folder for checkpoints that outlive this machine's memory")
     parser.add_argument("--durable-every", type=float, default=300.0, help="seconds between them (300)")
-    parser.add_argument(
-        "--domains", type=int, default=1, help="failure domains; with two or more each keeps a copy of another's (1)"
-    )
     parser.add_argument(
         "--hang-after",
         type=float,
@@ -129,6 +134,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         rule, want = sizes(options)
         words = command_words(options)
+        check_command(read_command(words))
+        check_tiers(options)
         folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -146,7 +153,13 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
     os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
     tiers = tiers_of(options)
     os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
-    was_here = folder.take()
+    try:
+        was_here = folder.take()
+    except OSError as error:
+        raise CannotStart(
+            f"{folder.path}: {error.strerror or error}; TUTTI_TRAIN_HOME may name another folder"
+        ) from error
+    check_memory(folder, Bill(options.state, want, options.slots, options.domains, options.sharded))
     os.environ["TUTTI_TRAIN_FIRST"] = str(folder.first_size(want))
     story = to_stderr(options.story, options.quiet)
     if was_here:
@@ -168,6 +181,17 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
         hands.close()
         leave_folder(folder, agent.code, bool(dialogue.saved_in))
         story.close()
+
+
+def check_memory(folder: Folder, bill: Bill) -> None:
+    """Refuse a state whose snapshots will not fit, before anybody has computed anything."""
+    free = free_bytes(folder.path)
+    if bill.total_bytes > free:
+        folder.remove()
+        raise CannotStart(
+            f"the snapshots of {megabytes(bill.state_bytes)} of state need {megabytes(bill.total_bytes)} of memory and "
+            f"{megabytes(free)} are free: ask for more memory, or start with fewer --slots (0 for none)"
+        )
 
 
 def watch_over(agent: Agent, dialogue: Dialogue) -> int:
@@ -214,6 +238,7 @@ def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
     least = number("--workers", low) if high else options.min
     listed = tuple(number("--sizes", size) for size in options.sizes.split(",") if size)
     check_counts(options)
+    check_sizes(options, least, want)
     rule = SizeRule(least, max(options.max, want), listed=listed)
     why = rule.why_not(want)
     if why:
@@ -246,8 +271,48 @@ def check_counts(options: argparse.Namespace) -> None:
             f"--nnodes {options.nnodes}: this launcher runs one machine; "
             f"many machines come from Kubernetes (--domains N tries failure domains here)"
         )
-    if options.domains < 1:
-        raise ValueError(f"--domains {options.domains}: there is at least one failure domain")
+    for name, least in LEAST.items():
+        given = getattr(options, name)
+        if not given >= least:
+            raise ValueError(f"--{name.replace('_', '-')} {given:g}: it is at least {least}")
+
+
+def check_sizes(options: argparse.Namespace, least: int, want: int) -> None:
+    """Refuse bounds that no number of members is between."""
+    most = max(options.max, want)
+    if want < 1:
+        raise ValueError(f"--workers {options.workers}: a job has at least one member; write 4, or 2:8 for a range")
+    if least > most:
+        raise ValueError(f"--workers {options.workers}: at least {least} members and at most {most} is no number")
+    if most + options.standby > MOST_MEMBERS:
+        raise ValueError(f"--workers {options.workers}: one machine runs at most {MOST_MEMBERS} members")
+    if options.domains > want:
+        raise ValueError(
+            f"--domains {options.domains}: {want} members are in at most {want} failure domains; "
+            f"use more --workers or fewer --domains"
+        )
+
+
+def check_command(command: Command) -> None:
+    """Refuse a program that is not there, before members are started again and again for it."""
+    program = command.argv[0]
+    if command.is_python and program != "-m" and not Path(program).is_file():
+        raise ValueError(f"there is no program {program} here")
+    if not command.is_python and shutil.which(program) is None:
+        raise ValueError(f"there is no program {program!r} that can be run; Python programs: -- python {program}.py")
+    if command.is_python and shutil.which(command.interpreter) is None:
+        raise ValueError(f"there is no interpreter {command.interpreter!r}")
+
+
+def check_tiers(options: argparse.Namespace) -> None:
+    """Refuse a folder for checkpoints that cannot be written: it would be found out when it is needed."""
+    for name, (path, _) in tiers_of(options).items():
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"--{name} {path}: {error.strerror or error}") from error
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise ValueError(f"--{name} {path}: it cannot be written")
 
 
 def command_words(options: argparse.Namespace) -> list[str]:
