@@ -97,7 +97,7 @@ class Script:
     def _pod(self, name: str, group: str, gpus: int, extra: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
         more: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(extra))
         more |= {"owner": said["owner"]} if "owner" in said else {}
-        more |= {"cpu": said["cpu"]} if "cpu" in said else {}
+        more |= {name: said[name] for name in ("cpu", "scheduler") if name in said}
         more |= {"priorityClassName": said["priority"]} if "priority" in said else {}
         more |= {"schedulingGates": [{"name": said["gate"]}]} if "gate" in said else {}
         more |= {"nodeSelector": dict([said["select"].split(":")])} if "select" in said else {}

@@ -131,6 +131,7 @@ class GangSeen:
         "awaiting",
         "declared",
         "desired",
+        "elsewhere",
         "failed_start",
         "gang",
         "is_entered",
@@ -190,6 +191,8 @@ class GangSeen:
         self.since = 0
         """When its first bind was sent, while it is partly bound."""
         self.is_placed = False
+        self.elsewhere: set[str] = set()
+        """Other schedulers that pods of it ask for."""
         """A placement object of this generation is in the API."""
         self.joined = 0.0
         """When its latest pod came, by the monotonic clock."""

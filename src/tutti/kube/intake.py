@@ -175,8 +175,18 @@ class Intake:
         seen.spec = pod.spec if seen.wants.claims else None
         if ours:
             self._join(seen, pod)
+        elif not pod.spec.node_name:
+            self._note_stray(pod)
         seen.marks = self.marks.of(seen.namespace, seen.labels)
         return seen
+
+    def _note_stray(self, pod: objects.Pod) -> None:
+        """A pod that waits for somebody else although its group may be ours."""
+        said, _ = member(pod)
+        gang = self.gangs.get(gang_name(pod.metadata.namespace, said.group, said.dialect))
+        if gang is not None and any(one.ours for one in gang.pods.values()):
+            gang.elsewhere.add(pod.spec.scheduler_name)
+            self.dirty_gangs[gang.key] = None
 
     def _join(self, seen: Seen, pod: objects.Pod) -> None:
         said, seen.spoken = member(pod)

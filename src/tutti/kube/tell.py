@@ -247,7 +247,7 @@ class Teller:
 
     def _warn(self, gang: GangSeen) -> None:
         """What is wrong with how the gang is declared: once."""
-        said = [f"{problem}" for problem in gang.problems]
+        said = [*gang.problems, *_disagreements(gang)]
         twice = sorted({other for pod in gang.pods.values() for other in pod.spoken})
         if twice:
             said.append(f"its pods also declare a group of {', '.join(twice)}; that is not read")
@@ -290,6 +290,19 @@ class Teller:
             namespace = event["metadata"]["namespace"]  # type: ignore[index]
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             await self._quietly("POST", path, event, "application/json")
+
+
+def _disagreements(gang: GangSeen) -> list[str]:
+    """What should be the same for all members and is not."""
+    found = []
+    priorities = {pod.priority or 0 for pod in gang.live}
+    if len(priorities) > 1:
+        found.append(
+            f"its pods have different priorities ({', '.join(map(str, sorted(priorities)))}); the highest counts"
+        )
+    if gang.elsewhere:
+        found.append(f"pods of it ask for another scheduler ({', '.join(sorted(gang.elsewhere))}) and do not count")
+    return found
 
 
 def sentence(gang: GangSeen, reason: Reason) -> str:

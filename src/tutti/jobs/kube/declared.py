@@ -99,7 +99,7 @@ class Reading:
         self.problems: list[str] = []
 
     def count(self, written: object, what: str, least: int = 0, default: int = 0) -> int:
-        """A number of members; what makes no sense is told and counts as the default."""
+        """A number of members; what makes no sense is told and counts as the default, too many as the most there is."""
         if written is None or written == "":
             return default
         try:
@@ -109,7 +109,7 @@ class Reading:
             return default
         if not least <= number <= MOST_MEMBERS:
             self.problems.append(f"{what} is {number}; write a number from {least} to {MOST_MEMBERS:,}")
-            return default
+            return MOST_MEMBERS if number > MOST_MEMBERS else default
         return number
 
     def time(self, written: object, what: str) -> int:
@@ -119,7 +119,7 @@ class Reading:
         try:
             return duration(str(written))
         except Misread as problem:
-            self.problems.append(f"{what}: {problem}")
+            self.problems.append(f"{what}: {problem}; write 30m or 2h30m")
             return 0
 
     def mapping(self, written: object, what: str) -> dict[str, object]:
