@@ -154,6 +154,9 @@ def test_commands_that_read_answer_without_a_daemon():
     with box("4", start=False) as empty:
         assert tutti(empty, "queue").stdout == "no jobs\n"
         assert json.loads(tutti(empty, "nodes", "-o", "json").stdout)["nodes"] == []
+        assert "no daemon runs here" in tutti(empty, "top").stdout
+        assert tutti(empty, "what-if", "--add-nodes", "8x8").stdout == "nobody waits, before or after\n"
+        assert tutti(empty, "report", "-o", "json").returncode == 0
         assert tutti(empty, "cancel", "x").returncode == 5
         assert tutti(empty, "stop").returncode == 0
 

@@ -8,6 +8,9 @@ from tutti.api.client import Client
 from tutti.cli.connected import also_kube, whom
 from tutti.cli.output import empty_without_daemon, is_coloured, output_option, said, show
 
+NOTHING = {"nodes": [], "levels": [], "largest": 0, "source": "", "notes": []}
+"""What there is without a daemon."""
+
 
 @click.command()
 @click.option("--topology", is_flag=True, help="Racks and the like, with what is free in each.")
@@ -22,7 +25,7 @@ def nodes(topology: bool, output: str, kube: bool, **cluster: str | None) -> Non
 
     answer = empty_without_daemon(
         lambda: whom(kube, **cluster).get("/v1/nodes"),
-        {"nodes": [], "levels": [], "largest": 0, "source": "", "notes": []},
+        NOTHING,
     )
     names = [node["name"] for node in answer["nodes"]]
     wide = output == "wide"

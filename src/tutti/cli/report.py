@@ -26,6 +26,10 @@ def report(
     from tutti.views import report as view  # noqa: PLC0415 - not needed for --help
 
     client = Client()
+    if not client.is_up():
+        empty = {"schema": "tutti/v1", "installed_s": 0.0, "total": {}, "users": {}, "forecasts": [], "stretches": []}
+        show(empty, output, lambda: ["no daemon runs here, so nothing is spent"])
+        return
     if forecasts:
         told = client.get("/v1/report/forecasts")
         show(told, output, lambda: view.forecast_lines(told))

@@ -1,37 +1,43 @@
 """`tutti top`: the queue and the devices, redrawn when something changes."""
 
+import contextlib
 import sys
 import time
 
 import click
 
 from tutti.api.client import Client
-from tutti.cli.output import is_coloured
+from tutti.cli.nodes import NOTHING
+from tutti.cli.output import empty_without_daemon, is_coloured
+from tutti.errors import NoDaemon
 
-PAUSE_S = 0.2
+PAUSE_S, AWAY_S = 0.2, 1.0
+"""Between two pictures, and until somebody asks again who is away."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Draw once and end.")
+@click.option("--once", is_flag=True, help="Draw once and end; so it does where there is no terminal.")
 def top(once: bool) -> None:
     """Watch the queue and the devices."""
     client = Client()
+    if once or not sys.stdout.isatty():
+        _draw(client, clears=False)
+        return
     while True:
-        _draw(client, clears=not once)
-        if once:
-            return
-        for _ in client.events():
-            time.sleep(PAUSE_S)
-            _draw(client, clears=True)
-        time.sleep(1.0)
+        _draw(client, clears=True)
+        with contextlib.suppress(NoDaemon):
+            for _ in client.events():
+                time.sleep(PAUSE_S)
+                _draw(client, clears=True)
+        time.sleep(AWAY_S)
 
 
 def _draw(client: Client, clears: bool) -> None:
     from tutti.views.nodes import node_lines  # noqa: PLC0415 - not needed for --help
     from tutti.views.queue import queue_lines  # noqa: PLC0415
 
-    jobs = client.get("/v1/jobs", limit=40)
-    nodes = client.get("/v1/nodes")
+    jobs = empty_without_daemon(lambda: client.get("/v1/jobs", limit=40), {"jobs": [], "total": 0})
+    nodes = empty_without_daemon(lambda: client.get("/v1/nodes"), NOTHING)
     size = click.get_current_context().max_content_width or 120
     import shutil  # noqa: PLC0415
 

@@ -8,9 +8,12 @@ import click
 
 from tutti.cli.connected import also_kube, whom
 from tutti.cli.output import hint, output_option, show
+from tutti.errors import NoDaemon
 
 if TYPE_CHECKING:
     from tutti.sim.what_if import Answer
+
+NOBODY = "nobody waits, before or after"
 
 
 @click.command(name="what-if")
@@ -37,7 +40,11 @@ def what_if(
     if snapshot is None:
         with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
             now = Path(folder) / "now.json"
-            now.write_bytes(whom(kube, kubeconfig, context, settings).call("GET", "/v1/snapshot"))
+            try:
+                now.write_bytes(whom(kube, kubeconfig, context, settings).call("GET", "/v1/snapshot"))
+            except NoDaemon:
+                show({"schema": "tutti/v1", "starts": [], "cut": False}, output, lambda: [NOBODY])
+                return
             _answered(now, output, changes)
         return
     _answered(snapshot, output, changes)
@@ -60,7 +67,7 @@ def lines_of(answer: "Answer") -> list[str]:
     from tutti.views.table import table  # noqa: PLC0415
 
     if not answer.starts:
-        return ["nobody waits, before or after"]
+        return [NOBODY]
     rows = [("gang", "before", "after"), *((s.gang, _when(s.before), _when(s.after)) for s in answer.starts)]
     return table(rows)
 
