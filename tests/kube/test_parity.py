@@ -37,9 +37,8 @@ def random_node(draw, i):
     }
     amounts |= {GPU: draw.choice(["1", "4"])} if draw.random() < 0.6 else {}
     amounts |= {"ephemeral-storage": "10Gi"} if draw.random() < 0.7 else {}
-    taints = [
-        {"key": "gpu", "value": draw.choice(["yes", "no"]), "effect": draw.choice(["NoSchedule", "PreferNoSchedule"])}
-    ]
+    effect = draw.choice(["NoSchedule", "PreferNoSchedule", "NoExecute"])
+    taints = [{"key": "gpu", "value": draw.choice(["yes", "no", "3"]), "effect": effect}]
     spec: Any = {"taints": taints} if draw.random() < 0.3 else {}
     spec |= {"unschedulable": True} if draw.random() < 0.1 else {}
     ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
@@ -62,8 +61,36 @@ def requests(draw):
 
 def term(draw, label):
     key = draw.choice(["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
-    wanted = {"matchExpressions": [{"key": "app", "operator": "In", "values": [f"{label}{draw.randrange(3)}"]}]}
-    return {"topologyKey": key, "labelSelector": wanted}
+    operator = "NotIn" if draw.random() < 0.04 else "In"
+    said = {"key": "app", "operator": operator, "values": [f"{label}{draw.randrange(3)}"]}
+    found = {"topologyKey": key, "labelSelector": {"matchExpressions": [said]}}
+    odd = draw.random()
+    if odd < 0.1:
+        found["namespaces"] = draw.choice([["default"], ["tutti-system"], ["default", "tutti-system"]])
+    elif odd < 0.2:
+        found["namespaceSelector"] = {}
+    elif odd < 0.3:
+        found["matchLabelKeys"] = ["team"]
+    return found
+
+
+def port(draw):
+    """A port of the host, on one address or on all."""
+    found = {"containerPort": 80, "hostPort": draw.choice([8080, 9090, 7070])}
+    found |= {"hostIP": draw.choice(["0.0.0.0", "10.0.0.1", "10.0.0.2"])} if draw.random() < 0.5 else {}
+    return found | ({"protocol": draw.choice(["TCP", "UDP"])} if draw.random() < 0.5 else {})
+
+
+def spread(draw):
+    """How pods with a label are to be spread."""
+    found = {"maxSkew": draw.choice([1, 1, 2]), "topologyKey": "topology.kubernetes.io/zone"}
+    found["whenUnsatisfiable"] = draw.choice(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"])
+    if found["whenUnsatisfiable"] == "DoNotSchedule" and draw.random() < 0.3:
+        found["minDomains"] = draw.choice([2, 3, 4])
+    for field in ("nodeTaintsPolicy", "nodeAffinityPolicy"):
+        found |= {field: draw.choice(["Honor", "Ignore"])} if draw.random() < 0.3 else {}
+    found |= {"matchLabelKeys": ["team"]} if draw.random() < 0.2 else {}
+    return found | {"labelSelector": {"matchLabels": {"app": f"r{draw.randrange(3)}"}}}
 
 
 def base(name, labels, spec):
@@ -82,10 +109,12 @@ def resident(draw, i):
         "nodeName": f"n{draw.randrange(NODES)}",
     }
     if draw.random() < 0.3:
-        spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": draw.choice([8080, 9090])}]
-    if draw.random() < 0.3:
+        spec["containers"][0]["ports"] = [port(draw)]
+    if draw.random() < 0.1:
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "t")]}}
-    return base(f"r{i}", {"app": f"r{draw.randrange(3)}"}, spec)
+    found = base(f"r{i}", labels(draw, "r"), spec)
+    found["metadata"]["namespace"] = draw.choice(["default", "default", "default", "tutti-system"])
+    return found
 
 
 def candidate(draw, i, where):
@@ -100,20 +129,31 @@ def candidate(draw, i, where):
     if draw.random() < 0.4:
         spec["tolerations"] = [toleration(draw)]
     if draw.random() < 0.2:
-        spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": draw.choice([8080, 9090, 7070])}]
-    if draw.random() < 0.2:
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
-    if draw.random() < 0.2:
-        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
-    if draw.random() < 0.2:
-        spec["initContainers"] = [{"name": "i", "image": "x", "resources": requests(draw)}]
-        if draw.random() < 0.5:
-            spec["initContainers"][0]["restartPolicy"] = "Always"
+        spec["containers"][0]["ports"] = [port(draw)]
     if draw.random() < 0.15:
-        spread = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
-        app = {"matchLabels": {"app": f"r{draw.randrange(3)}"}}
-        spec["topologySpreadConstraints"] = [spread | {"labelSelector": app}]
-    return base(f"t{i}", {"app": f"t{draw.randrange(3)}"}, spec)
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
+    if draw.random() < 0.12:
+        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
+    if draw.random() < 0.15:
+        spec["topologySpreadConstraints"] = [spread(draw)]
+    return base(f"t{i}", labels(draw, "t"), spec | beside(draw))
+
+
+def beside(draw):
+    """What is asked for beside the containers."""
+    found: Any = {}
+    if draw.random() < 0.2:
+        found["initContainers"] = [{"name": "i", "image": "x", "resources": requests(draw)}]
+        if draw.random() < 0.5:
+            found["initContainers"][0]["restartPolicy"] = "Always"
+    if draw.random() < 0.1:
+        found["resources"] = {"requests": {"cpu": draw.choice(["4", "7"]), "memory": "6Gi"}}
+    return found
+
+
+def labels(draw, letter):
+    found = {"app": f"{letter}{draw.randrange(3)}"}
+    return found | ({"team": draw.choice("xy")} if draw.random() < 0.5 else {})
 
 
 def node_condition(draw):
@@ -125,6 +165,8 @@ def node_condition(draw):
             {"key": "kind", "operator": "DoesNotExist"},
             {"key": "memory-gb", "operator": "Gt", "values": ["60"]},
             {"key": "memory-gb", "operator": "Lt", "values": ["100"]},
+            {"key": "kind", "operator": "Gt", "values": ["1"]},
+            {"key": "metadata.name", "operator": "DoesNotExist"},
         ]
     )
 
@@ -136,6 +178,8 @@ def toleration(draw):
             {"key": "gpu", "operator": "Exists"},
             {"key": "gpu", "operator": "Equal", "value": "yes"},
             {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+            {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
+            {"key": "gpu", "operator": "Equal", "value": "no", "effect": "NoExecute"},
             {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
         ]
     )
