@@ -240,3 +240,13 @@ def test_a_policy_from_a_file_has_a_name_of_its_own(tmp_path):
     assert find_policy(str(path)).name == "mine"
     path.write_text('name = "ours"\n' + path.read_text())
     assert find_policy(str(path)).name == "ours"
+
+
+def test_looking_at_a_run_does_not_change_it():
+    """A sample may fall on the very moment a gang ends: it must not be taken for one that runs over."""
+    jobs = [(0, 10, 3), (0, 126, 5), (1, 3, 6), (1, 7, 5), (1, 110, 4), (1, 30, 1), (1, 120, 2)]
+    plain, watched = (
+        play(prepare(log(*jobs, nodes=8, each=1), Options(keep_nodes=keep)), find_policy("conservative")).record.started
+        for keep in (False, True)
+    )
+    assert plain == watched

@@ -16,7 +16,6 @@ from tutti.errors import Misused
 
 from . import bounds as limits
 from .agenda import Rank
-from .backend import News
 from .cluster import devices, plain, read_cluster, widest_node
 from .faults import Fault, put_on, read_faults
 from .intake import Cut, Estimates, EstimateSource, Tasks
@@ -186,12 +185,11 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
 def look_at(simulation: Simulation, ledger: Ledger, samples: Samples, moment: int) -> None:
     """Look at the ledger once."""
 
-    def look(at: int) -> News:
+    def look(at: int) -> None:
         simulation.settle()
         samples.append((at, ledger.report(simulation.driver.world, at).total))
-        return []
 
-    simulation.agenda.add(moment, Rank.NODES, look)
+    simulation.agenda.add(moment, Rank.NODES, lambda _: simulation.look(look))
 
 
 def _goodput(record: Record, report: Report, ends: Samples, window: Window, devices: int) -> float:
@@ -207,14 +205,13 @@ def _goodput(record: Record, report: Report, ends: Samples, window: Window, devi
 def sample(simulation: Simulation, ledger: Ledger, samples: Samples, first: int, step: int) -> None:
     """Look at the ledger at even distances, for as long as something happens in between."""
 
-    def look(at: int) -> News:
+    def look(at: int) -> None:
         simulation.settle()
         samples.append((at, ledger.report(simulation.driver.world, at).total))
         if simulation.has_more:
-            simulation.agenda.add(at + step, Rank.NODES, look)
-        return []
+            simulation.agenda.add(at + step, Rank.NODES, lambda _: simulation.look(look))
 
-    simulation.agenda.add(first, Rank.NODES, look)
+    simulation.agenda.add(first, Rank.NODES, lambda _: simulation.look(look))
 
 
 def _cluster(log: Log, options: Options) -> Listing:

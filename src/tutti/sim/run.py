@@ -77,6 +77,7 @@ class Simulation:
         self._one_by_one = one_by_one
         self._arrival = Rank.EARLY_ARRIVAL if one_by_one else Rank.ARRIVAL
         self._late: News = []
+        self._looks: list[Callable[[int], None]] = []
         self._fruitless = 0
         self._all_here = False
         self._size = sum(node.capacity.get(resource, 0) for node in listing.nodes)
@@ -118,7 +119,19 @@ class Simulation:
             at = min(at, max(self.driver.wake_at, self.now + 1))
         return at
 
+    def look(self, what: Callable[[int], None]) -> News:
+        """Look at the books once everything that happens at this moment is known and decided on.
+
+        In the midst of it a gang that ends now would look as if it ran over, and looking would change the plan."""
+        self._looks.append(what)
+        return []
+
     def _step(self, now: int) -> None:
+        self._decide(now)
+        while self._looks:
+            self._looks.pop(0)(now)
+
+    def _decide(self, now: int) -> None:
         found = self._happened(now)
         if self._one_by_one and all(self._is_hopeless(event) for event in found):
             self._late += found
