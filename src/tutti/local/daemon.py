@@ -51,7 +51,8 @@ from .watching import Watching
 if TYPE_CHECKING:
     from tutti.web.port import Port
 
-KEEP_EVERY = 10 * SECOND
+KEEP_EVERY, KEEP_SOON = 10 * SECOND, 2 * SECOND
+"""How often accounts are stored, and how soon when a job has ended: what it did must not be forgotten."""
 LOOK_EVERY_S = 1.0
 SWITCH_S = 0.0005
 """How long the thread that writes the journal may have to wait for a turn while the other one decides."""
@@ -106,6 +107,7 @@ class Daemon:
         self._port: Port | None = None
         self._wire()
         self._kept_at = 0
+        self._has_news = False
         self.shared = False
         """One service for all users: anybody may connect, and members run as whoever submitted them."""
 
@@ -138,6 +140,7 @@ class Daemon:
         self.forecasting.book.watch(event, touched)  # type: ignore[arg-type]  # both come from the driver
 
     def _ended(self, held: Held, found: Verdict, at: int) -> None:
+        self._has_news = True
         self.chronicle.ended(held, found, at)
         self.service.has_ended(held.name)
 
@@ -180,7 +183,7 @@ class Daemon:
 
     def keep(self) -> None:
         """Store what would otherwise be lost with this process."""
-        self._kept_at = now_us()
+        self._kept_at, self._has_news = now_us(), False
         encode = msgspec.json.encode
         usage = self.driver.world.listing().usage
         self.journal.later(
@@ -260,7 +263,8 @@ class Daemon:
                 self.watching.note_reasons([world.job_in(slot).gang.name for slot in list(world.queued)[:200]])
                 await self.forecasting.refresh()
             self.service.sheets.turn(now_us(), world.version)
-            if world.version != seen and now_us() - self._kept_at > KEEP_EVERY:
+            due = KEEP_SOON if self._has_news else KEEP_EVERY
+            if world.version != seen and now_us() - self._kept_at > due:
                 seen = world.version
                 self.keep()
             await self.retention.turn()
