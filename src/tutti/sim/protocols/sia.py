@@ -15,7 +15,7 @@ import numpy as np
 
 from tutti.sim.profiles import EPSILON, Batch, Profile, compact
 
-from .pollux import Trainee
+from .pollux import Allocation, Marginal, Trainee, completion_times
 from .simplex import largest
 
 ROUND_S = 360
@@ -74,6 +74,12 @@ class Nomad(Trainee):
             self.paused = RESTART_S.get(self.profile.name, 30)
             self.starts += 1
         self.kind, self.placement = kind, placement
+
+    def give(self, nodes: Allocation) -> None:
+        """Other GPUs of the same kind from now on, or none."""
+        super().give(nodes)
+        if nodes:
+            self.paused = RESTART_S.get(self.profile.name, 30)
 
     def split_on(self, kind: str, placement: tuple[int, ...]) -> Batch:
         """The batch as it is divided over so many GPUs of a kind."""
@@ -222,6 +228,15 @@ def play(jobs: list[Nomad], policy: Gavel, round_s: int = ROUND_S) -> None:
         for job in active:
             job.move(*placed.get(job.name, ("", ())))
             job.gpu_s += round_s * sum(job.placement)
+
+
+def marginal_h(files: list[Path], profiles: Path) -> float:
+    """Mean completion under our own elastic rule on equal GPUs, by this study's costs and speeds."""
+    means = []
+    for path in files:
+        times = completion_times(list[Trainee](read_workload(path, profiles, EQUAL)), Marginal())
+        means.append(math.fsum(times.values()) / len(times) / 3600)
+    return math.fsum(means) / len(means)
 
 
 def results(files: list[Path], profiles: Path, pools: tuple[Pool, ...]) -> Result:
