@@ -20,7 +20,7 @@ from .kube.quantity import BadQuantity, amount
 from .kube.wants import wants
 from .owners import OWNERS, Batch, Kind, Owned, Source, declaration
 from .problems import BadJob, Problem, nearest
-from .spots import Spots
+from .spots import Spots, of_items
 from .understood import Ignored, Understood
 from .yaml_file import Document, load
 
@@ -99,8 +99,9 @@ class _Manifest:
         """One document, or the items of a list."""
         value = document.value
         if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
-            for at, item in enumerate(value["items"][:MOST_DOCUMENTS]):
-                self.spots = Spots(document, ("items", at))
+            inside = of_items(document)
+            for at, item in enumerate(value["items"][: MOST_DOCUMENTS + 1]):
+                self.spots = Spots(document, inside.get(at, []))
                 self._object(item, document.line("items", at))
         else:
             self.spots = Spots(document)

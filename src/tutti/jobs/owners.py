@@ -19,6 +19,7 @@ JOBSET_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 LWS_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 
 
+MOST_KEYS = 64
 PARTS = {
     **dict.fromkeys(("pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "jaxReplicaSpecs"), "by kind"),
     "headGroupSpec": "head",
@@ -110,11 +111,15 @@ class Source:
 
     def slips(self) -> Iterator[str]:
         """Keys that nobody asked for and that are nearly one that was looked for in vain."""
+        known: dict[int, set[str]] = {}
         for holder, key in self.asked:
-            known = {name for other, name in self.asked if other is holder}
-            strange = [] if key in holder else [name for name in holder if name not in known and is_slip(name, key)]
-            for name in strange:
-                yield f"{name} is no field of it; did you mean {key!r}?"
+            known.setdefault(id(holder), set()).add(key)
+        for holder, key in self.asked:
+            # An object with more keys than anybody writes is not looked at for slips.
+            tried = [] if key in holder or len(holder) > MOST_KEYS else holder
+            for name in tried:
+                if name not in known[id(holder)] and is_slip(str(name), key):
+                    yield f"{name} is no field of it; did you mean {key!r}?"
 
     def pod(self, template: Spec) -> Pod:
         """A pod template; what cannot be read is a problem."""

@@ -45,6 +45,7 @@ TABLE = spec(
 )
 
 
+MOST_KEYS = 200
 KEYS = frozenset(
     [
         "compute_environment",
@@ -127,7 +128,7 @@ def _settings(found: Given, draft: Draft) -> "config.Settings":
         draft.ask(f"{flag.spelling} {flag.text}: known only when it runs")
         return config.Settings()
     settings = config.read(flag.text, draft)
-    for key in settings.value:
+    for key in settings.value if len(settings.value) <= MOST_KEYS else ():
         meant = next((known for known in sorted(KEYS) if is_slip(str(key), known)), "") if key not in KEYS else ""
         if meant:
             what, hint = f"accelerate has no setting {key!r}", f"did you mean {meant!r}?"
