@@ -13,7 +13,7 @@ from tutti.errors import Misused, NotFound
 from tutti.kube.api import Api
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file
-from tutti.kube.kinds import ALWAYS, served
+from tutti.kube.kinds import ALWAYS, QUEUES_OF_YUNIKORN, served
 
 
 def test_what_vanished_in_a_gap_is_seen(play):
@@ -129,7 +129,7 @@ class Elsewhere:
 
 def test_versions_that_are_not_known_are_not_read():
     found = asyncio.run(served(Elsewhere()))  # type: ignore[arg-type]
-    assert {kind.kind.name for kind in found} == {kind.name for kind in ALWAYS}
+    assert {kind.kind for kind in found} == {*ALWAYS, QUEUES_OF_YUNIKORN}
 
 
 def test_a_start_is_foretold_and_the_promise_outlives_a_restart(play):
