@@ -6,6 +6,8 @@ import re
 import pytest
 
 from tests.jobs.golden_files import GROUPS, PAGE, cases, outcome, page, written
+from tutti.jobs.explain import as_json
+from tutti.jobs.understand import understand
 
 CASES = cases()
 
@@ -39,3 +41,26 @@ def test_the_promises_of_the_documentation_name_tests_that_exist():
     assert len(named) > 15
     for file, name in named:
         assert f"\ndef {name}(" in (PAGE.parents[2] / file).read_text(), name
+
+
+def test_the_answer_for_machines_has_every_key_and_each_has_its_source():
+    line = "torchrun --nnodes 2:4 --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 8"
+    said = as_json(understand((line,), {"time": "2h"}, env={}))
+    gang, sources = said["gang"], said["sources"]
+    keys = {"name", "roles", "legal_sizes", "elastic_level", "limit_s", "queue", "priority", "framework"}
+    assert keys <= set(gang)
+    assert keys <= set(sources)
+    assert gang["roles"] == [
+        {
+            "name": "worker",
+            "min": 2,
+            "want": 4,
+            "max": 4,
+            "coupling": "gang",
+            "ask": {"gpu": 8, "cpu_milli": 0, "memory_bytes": 0},
+        }
+    ]
+    assert sources["gpu"] == "--nproc-per-node on the command line"
+    assert sources["roles"] == sources["max"] == "--nnodes on the command line"
+    assert sources["limit_s"] == "--time on the command line"
+    assert sources["legal_sizes"] == "tensor 8"
