@@ -184,3 +184,10 @@ def test_a_log_with_no_usable_job_says_so(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(NotFound):
         read_trace(tmp_path / "nothing.swf")
+
+
+def test_a_table_without_one_of_its_columns_is_told_which(tmp_path):
+    with pytest.raises(Misused, match="trace of Philly, but has no column 'duration'"):
+        read(tmp_path, "timestamp,num_gpus,cluster\n2017-10-09 07:01:55,1,x\n")
+    with pytest.raises(Misused, match=r"that Tutti knows\."):
+        read(tmp_path, "one,two\n1,2\n")

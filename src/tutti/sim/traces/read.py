@@ -42,8 +42,9 @@ def read_trace(path: Path, skip_bad: bool = False) -> Log:
             log = form.read(lines, path.name, skip_bad, path)
             log.left_out = [*log.left_out, *damage]
             return _checked(log, path)
+    lacks = table.lacks(first)
     raise Misused(
-        f"{path.name} is not a trace in a format that Tutti knows.",
+        f"{path.name} is not a trace in a format that Tutti knows{f': {lacks}' if lacks else ''}.",
         where=f"{path}, line 1: {first[0][:60]!r}" if first else f"{path} is empty",
         hint="docs/reference/traces.md lists the formats and their first lines",
     )

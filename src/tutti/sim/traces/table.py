@@ -45,6 +45,17 @@ def looks_like(first: list[str]) -> bool:
     return any(holds(first, wanted) and len(columns(first)) >= len(wanted) for wanted in known if _fits(first, wanted))
 
 
+def lacks(first: list[str]) -> str:
+    """What is missing from a header that has most columns of a table we know; empty where it has not."""
+    kinds = {"Philly": PHILLY, "Tiresias": TIRESIAS, "openb": OPENB, "Pollux or Sia": WORKLOAD}
+    here = set(columns(first))
+    missing = {kind: [name for name in wanted if name not in here] for kind, wanted in kinds.items()}
+    kind = min(missing, key=lambda each: len(missing[each]) / len(kinds[each]))
+    if 2 * len(missing[kind]) >= len(kinds[kind]):
+        return ""
+    return f"it looks like a trace of {kind}, but has no column {', '.join(map(repr, missing[kind]))}"
+
+
 def _fits(first: list[str], wanted: tuple[str, ...]) -> bool:
     return len(wanted) > 1 or columns(first) == wanted
 
