@@ -15,7 +15,7 @@ import torch
 
 LOOPS = Path(__file__).parent / "loops"
 SOURCE = Path(__file__).parents[2] / "src"
-LIMIT_S = 120
+LIMIT_S = 200
 
 
 class Theatre:
