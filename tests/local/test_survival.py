@@ -36,6 +36,20 @@ def test_gangs_do_not_notice_that_the_daemon_is_killed(four):
     assert (four.path / "begins").read_text() == "begun\n" * 2
 
 
+def test_devices_need_not_be_named_again_while_gangs_run_on_them():
+    with box("3") as made:
+        made.submit("sleep", "600", workers=3, name="long", grace="0s")
+        made.becomes("long", "running")
+        made.kill()
+        made.devices = ""
+        made.start(TUTTI_DEVICES="")
+        status = made.client.get("/v1/status")
+        assert (status["devices"], status["source"]) == (3, "made-up")
+        assert made.state("long") == "running"
+        made.client.job("long").cancel()
+        made.client.job("long").wait()
+
+
 def test_an_end_that_nobody_heard_is_not_lost(four):
     job = four.submit("sh", "-c", "sleep 0.5; exit 6", name="alone")
     four.becomes("alone", "running")

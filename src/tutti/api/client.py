@@ -215,7 +215,7 @@ class JobHandle:
     def wait(self) -> int:
         """Its exit code, once it has ended."""
         while True:
-            answer = self.client.waited(self.name, 30)
+            answer = self.client.get(job_path(self.name, "wait"), **{"for": 30})
             if answer["ended"]:
                 return int(answer["job"]["code"] or 0)
 

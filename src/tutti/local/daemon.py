@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import struct
 import sys
 import time
@@ -300,6 +301,17 @@ def problem_json(problem: Exception) -> bytes:
     return json.dumps(said).encode()
 
 
+def devices_in_use(where: Home) -> str:
+    """Made-up devices on which gangs of an earlier daemon run on: nobody has to name them again."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{where.journal}?mode=ro", uri=True)) as base:
+            runs = base.execute("SELECT 1 FROM runs WHERE phase != 'ended' LIMIT 1").fetchone()
+            spec = base.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()
+    except sqlite3.Error:
+        return ""
+    return str(spec[0]) if runs and spec else ""
+
+
 def is_alone(where: Home, patience_s: float = LOCK_S) -> bool:
     """Whether this is the one daemon of its home; it is until it ends.
 
@@ -346,7 +358,7 @@ def main() -> int:
             return TAKEN
         settings = read_settings(where.config)
         box = look(
-            options.devices or settings.devices.made_up,
+            options.devices or settings.devices.made_up or devices_in_use(where),
             settings.devices.cpu_slots,
             settings.devices.exclude,
             where.locks,
