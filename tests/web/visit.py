@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tests.local.stage import Box
 
 CHROMIUM = "chromium"
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 
 
 class Answer:
