@@ -73,6 +73,15 @@ def test_a_gang_ahead_says_by_how_much_it_puts_off_the_promise():
     assert why_json(found)["ahead"] == [{"gang": "before", "members": 1, "holds_up": False, "puts_off_s": 1200.0}]
 
 
+def test_a_gang_ahead_that_alone_is_promised_a_time_says_so():
+    world = seat(drawn("8"), gang("runs", 1, gpu=8, run_s=5000), "n0")
+    submit(world, gang("before", 1, gpu=8, run_s=1200, submitted=100 * SECOND))
+    submit(world, gang("after", 1, gpu=8, run_s=1300, submitted=140 * SECOND))
+    view, policy = world.view(), Policy(reserve=Reservation(depth=1))
+    found = with_delays(view, NOW, policy, explain(view, NOW, policy, "after"))
+    assert "  ahead         before (1 member) keeps it from being promised a time" in why_lines(found)
+
+
 def test_a_gang_ahead_that_changes_nothing_is_said_to_change_nothing():
     view = racks().view()
     found = with_delays(view, NOW, FAR, explain(view, NOW, FAR, "llama"))

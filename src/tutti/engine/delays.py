@@ -15,10 +15,11 @@ MOST = 3
 
 def with_delays(view: View, now: int, policy: Policy, found: Explanation, most: int = MOST) -> Explanation:
     """The same explanation, in which the first gangs ahead that hold nothing up now say how much later they make it."""
-    if found.promise is None or not found.ahead:
+    if not found.ahead:
         return found
     trial = Trial(view, now, policy, found.gang, most)
-    ahead = tuple(other if other.holds_up else _looked_at(trial, found.promise.start, other) for other in found.ahead)
+    start = NEVER if found.promise is None else found.promise.start
+    ahead = tuple(other if other.holds_up else _looked_at(trial, start, other) for other in found.ahead)
     return msgspec.structs.replace(found, ahead=ahead)
 
 
