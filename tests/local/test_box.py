@@ -224,6 +224,8 @@ def test_what_can_never_run_is_refused_with_the_reason(shared, job, told):
 def test_an_elastic_job_may_get_other_bounds_while_it_runs(shared):
     job = shared.submit("sleep", "600", workers="1:2", name="bounds", grace="0s")
     now = shared.becomes("bounds", "running")["members"]
+    tried = shared.client.post(job_path("bounds", "update"), {"set": {"workers": "1:4"}, "dry_run": True})
+    assert (tried["said"], shared.row("bounds")["max"]) == ("bounds: workers would change", 2)
     shared.client.post(job_path("bounds", "update"), {"set": {"workers": "1:4"}})
     until(lambda: shared.row("bounds")["max"] == 4, "the new bounds")
     with pytest.raises(Refused, match=f"has {now} members now"):
@@ -343,6 +345,8 @@ def test_bad_jobs_are_refused_with_a_reason(shared):
         shared.submit("true", queue="nowhere")
     with pytest.raises(Misused, match="no folder"):
         shared.submit("true", cwd="/no/such/folder")
+    with pytest.raises(Misused, match="'/' is a folder, not a program"):
+        shared.submit("/", name="folder")
     with pytest.raises(NotFound, match="no job"):
         shared.client.get(job_path("nobody"))
     first = shared.submit("sleep", "600", name="twin")

@@ -100,6 +100,8 @@ class Intake:
         cwd = Path(context.cwd, job.cwd) if job.cwd else Path(context.cwd)
         if not cwd.is_dir():
             raise Misused(f"there is no folder {str(cwd)!r} to run in", hint="--cwd FOLDER")
+        if job.command and "/" in job.command[0] and (cwd / job.command[0]).is_dir():
+            raise Misused(f"{job.command[0]!r} is a folder, not a program", hint="tutti run -- python train.py")
 
     def _check_after(self, job: Job) -> None:
         """Whoever waits for a job that nobody knows would wait for ever."""
@@ -256,7 +258,8 @@ class Intake:
             await self._change(held, job, gang, asked, by)
         if again and not asked.dry_run:
             self._backend.end(held, "requeue", f"{by.user} gave it another size", duration(job.grace) / SECOND)
-        said = f"{name}: {', '.join(changed) or 'nothing'} changed{'; it starts again for that' if again else ''}"
+        said = f"{name}: {_told(changed)} {'would change' if asked.dry_run else 'changed'}"
+        said += "; it starts again for that" if again else ""
         return t.Done(done=not asked.dry_run, said=said, names=[name])
 
     def _must_restart(self, held: Held, after: Gang, changed: list[str]) -> bool:
@@ -320,6 +323,11 @@ class Intake:
         """The view with the gangs in it, and the plan for that view."""
         view = edited(self._driver.world.view(), [SubmitEdit(gang) for gang in gangs])
         return view, decide(view, now_us(), self._driver.policy)
+
+
+def _told(changed: list[str]) -> str:
+    """What changed, in the words people used: who gives a size does not speak of the size to aim for."""
+    return ", ".join(key for key in changed if key != "want" or "workers" not in changed) or "nothing"
 
 
 def _bounds(held: Held, wished: dict[str, Any]) -> dict[str, Any]:
