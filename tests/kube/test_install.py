@@ -91,7 +91,8 @@ def test_what_the_cluster_refuses_is_said_plainly(play):
         for words in (("queue", "--kube"), ("kube", "run", "--no-lease", "--port", "0")):
             done = asked(play, *words, token=nobody)
             assert done.returncode == 4
-            assert "nodes is forbidden" in done.stderr
+            assert "the API server says no" in done.stderr
+            assert "is forbidden" in done.stderr
         doctor = asked(play, "kube", "doctor", token=nobody)
         assert doctor.returncode == 4
         assert "no right to get/list/watch nodes" in doctor.stdout
