@@ -78,8 +78,19 @@ class Stage:
     async def make_one(self, thing: dict[str, Any], read: bool = True) -> dict[str, Any]:
         """Post one."""
         self.touched[list_path(thing)] = None
-        answer = await self.api.insist("POST", path_of(thing), thing)
+        answer = await self._posted(thing)
         return msgspec.json.decode(answer, type=dict[str, Any]) if read else {}
+
+    async def _posted(self, thing: dict[str, Any]) -> bytes:
+        """The server learns of a priority class a moment after it was made; until then it refuses who names it."""
+        for _ in range(100):
+            try:
+                return await self.api.insist("POST", path_of(thing), thing)
+            except ApiError as refused:
+                if "no PriorityClass with name" not in str(refused):
+                    raise
+            await asyncio.sleep(0.05)
+        return await self.api.insist("POST", path_of(thing), thing)
 
     async def install(self) -> None:
         """Our own kind, ready to be used."""
