@@ -255,7 +255,9 @@ def test_a_deadline_that_cannot_be_met_is_said_at_once(shared):
         return found
 
     assert notes("in-time", "3h") == []
-    assert notes("too-late", "30m") == ["too-late misses its deadline by 1.5 h: it would start now and may run 2.0 h"]
+    assert notes("too-late", "30m") == [
+        "too-late misses its deadline by 1.5 h: even if it starts now, it may run 2.0 h"
+    ]
 
 
 def test_an_over_job_can_be_tried_again(shared):

@@ -1,5 +1,7 @@
 """Will a job that has just come meet its deadline? Said at once, while its owner still looks."""
 
+from collections.abc import Sequence
+
 from tutti.engine.decide import decide
 from tutti.engine.edit import Submit, edited
 from tutti.engine.estimate import run_time
@@ -10,18 +12,22 @@ from tutti.engine.view import View
 from tutti.views.moments import span
 
 
-def warning(view: View, now: int, policy: Policy, gang: Gang) -> str:
-    """By how much a gang would miss its deadline and why; empty where it has none, or will meet it as far as known."""
-    length = run_time(Job(gang), view.queues.get(gang.queue), policy.reserve.quantile)
-    if gang.deadline >= NEVER or length >= NEVER:
-        return ""
-    with_it = view if view.job(gang.name) else edited(view, [Submit(gang)])
-    start = _start(decide(with_it, now, policy), gang.name, now)
+def warnings(view: View, now: int, policy: Policy, gangs: Sequence[Gang]) -> list[str]:
+    """By how much gangs will miss their deadlines and why, as far as is known; one decision for all of them."""
+    new = [Submit(gang) for gang in gangs if view.job(gang.name) is None]
+    plan = decide(edited(view, new) if new else view, now, policy)
+    lengths = (run_time(Job(gang), view.queues.get(gang.queue), policy.reserve.quantile) for gang in gangs)
+    pairs = zip(gangs, lengths, strict=True)
+    found = (_warning(gang, length, _start(plan, gang.name, now), now) for gang, length in pairs)
+    return [told for told in found if told]
+
+
+def _warning(gang: Gang, length: int, start: int, now: int) -> str:
     late = start + length - gang.deadline
-    if late <= 0:
+    if length >= NEVER or late <= 0:
         return ""
-    when = f"starts in {span(start - now)}" if start > now else "would start now"
-    return f"{gang.name} misses its deadline by {span(late)}: it {when} and may run {span(length)}"
+    when = f"it starts in {span(start - now)} and" if start > now else "even if it starts now, it"
+    return f"{gang.name} misses its deadline by {span(late)}: {when} may run {span(length)}"
 
 
 def _start(plan: Plan, name: str, now: int) -> int:

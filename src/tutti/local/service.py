@@ -31,7 +31,7 @@ from tutti.views.story import story_lines
 from . import rows, shelf
 from .backend import LocalBackend
 from .chronicle import Chronicle, job_of
-from .deadlines import warning
+from .deadlines import warnings
 from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held, Origin
@@ -200,9 +200,10 @@ class LocalService:
 
     async def submit(self, asked: t.Submit, by: Request) -> t.Submitted:
         made = await self.intake.submit(asked, by)
-        view, driver = self.driver.world.view(), self.driver
-        notes = [warning(view, now_us(), driver.policy, held.gang) for held in made if held.gang.deadline < NEVER]
-        return t.Submitted(jobs=[self.row(held) for held in made], notes=[note for note in notes if note])
+        due = [held.gang for held in made if held.gang.deadline < NEVER]
+        told = (self.driver.world.view(), now_us(), self.driver.policy, due)
+        notes = await asyncio.to_thread(warnings, *told) if due else []
+        return t.Submitted(jobs=[self.row(held) for held in made], notes=notes)
 
     async def job(self, name: str, by: Request) -> t.JobPage:
         page = await self._page(name)

@@ -58,8 +58,8 @@ def test_a_pinned_slot_is_never_overwritten(slot, tmp_path):
 
 def test_two_readers_share_a_slot(slot):
     fill(slot, 1)
-    with slot.reading(), slot.reading():
-        pass
+    with slot.reading() as one, slot.reading() as other:
+        assert one == other == slot.label()
 
 
 def test_bytes_that_changed_are_noticed(slot):
