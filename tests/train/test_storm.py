@@ -20,15 +20,24 @@ LOOP: dict[str, Any] = {"samples": 1600, "batch": 16, "epochs": 1, "sleep": 0.00
 
 
 def strike(run, scheduler, draw, number):
-    """One blow: kill someone, freeze someone, or ask for another size and wait for the answer."""
+    """One blow: kill someone, freeze someone, or ask for another size and wait for the answer. Who was struck."""
     kind = draw.choice(["kill", "kill", "stop", "resize"])
     if kind == "resize":
         scheduler.ask(Resize(f"r{number}", draw.randint(2, 5), 60.0), (Done, Released, Refused))
-        return
+        return None
     pids = run.pids()
+    member = draw.choice(sorted(pids))
     # One that was released may end before the blow reaches it, and before the story says so.
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pids[draw.choice(sorted(pids))], signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+        os.kill(pids[member], signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+    return member
+
+
+def check_story(run, struck):
+    """Nobody is lost who was not struck, and whoever was is known to be gone."""
+    lost = {event["member"] for event in run.events("lost")}
+    gone = lost | {event["member"] for event in run.events("ended")}
+    assert lost <= struck <= gone, f"lost without a blow: {lost - struck}; struck and not gone: {struck - gone}"
 
 
 def step_of(scheduler):
@@ -50,19 +59,19 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, num
         "--workers", 4, "--max", 5, "--standby", 1, "--max-restarts", 10**6, loop=loop, env=env, folder="storm"
     )
     try:
-        struck = 0
+        struck = []
         for number in range(blows):
             step = step_of(scheduler)
             scheduler.until(lambda step=step: step_of(scheduler) > step or not run.is_running())
             if not run.is_running():
                 break
-            strike(run, scheduler, draw, number)
-            struck += 1
+            struck.append(strike(run, scheduler, draw, number))
         run.finish_within(60 + 2 * BLOWS)
         assert run.code == 0, f"seed {seed}:\n{run.said()}"
     finally:
         scheduler.server.close()
-    assert struck >= blows * 3 // 4, "the loop ended before the storm did"
+    assert len(struck) >= blows * 3 // 4, "the loop ended before the storm did"
+    check_story(run, set(filter(None, struck)))
     check_samples(run, epochs=1, batch=16, samples=samples)
     calm = launch("--workers", 2, loop={**loop, "sleep": 0.0}, folder="calm")
     calm.finish_within(60 + 2 * BLOWS)

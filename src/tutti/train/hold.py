@@ -63,6 +63,32 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
             return
 
 
+class Meeting(dist.Store):
+    """The store as gloo sees it while it connects: waiting for the address of somebody who is gone ends with the news
+    of it.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def set(self, key: str, value: Any) -> None:
+        self._inner.set(key, value)
+
+    def get(self, key: str) -> bytes:
+        found: bytes = self._inner.get(key)
+        return found
+
+    def wait(self, keys: list[str], timeout: timedelta = timedelta(0)) -> None:
+        until = time.monotonic() + timeout.total_seconds()
+        while not self._inner.check(keys):
+            if Ear.is_vain():
+                raise RuntimeError("the generation was replaced while it connected")
+            if time.monotonic() > until:
+                raise RuntimeError(f"nobody wrote {', '.join(keys)} in {timeout.total_seconds():.0f} s")
+            time.sleep(0.001)
+
+
 class Abandoned(RuntimeError):
     """A collective that is still under way and that nobody waits for any more."""
 
@@ -122,7 +148,9 @@ class HoldingGroup(dist.ProcessGroup):
         self.pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
         self._named = ["", ""]
         before = sockets.connected()
-        self._inner: Any = ProcessGroupGloo(store, rank, size, timeout)
+        # Kept, because gloo calls it and does not own it.
+        self._store = Meeting(store)
+        self._inner: Any = ProcessGroupGloo(self._store, rank, size, timeout)
         self._sockets = sockets.opened_since(before)
         _alive.add(self)
 
