@@ -153,3 +153,33 @@ def test_forecasts_that_came_too_early_are_stretched_until_starts_lie_inside():
     assert stretched.p5 <= plain.p50 * 2 + 2 * SECOND
     assert stretched.p95 >= plain.p50 * 2 + 37 * SECOND
     assert stretched.p5 <= stretched.p10 <= stretched.p50 <= stretched.p90 <= stretched.p95
+
+
+def a_long_line(gangs=400):
+    world = seat(drawn("4 4"), gang("r", 8, estimate=lasting(100, 90, 80)), "n0*4 n1*4")
+    waiting = [gang(f"w{at:03}", 1 + at % 4, run_s=60, submitted=at) for at in range(gangs)]
+    return submit(world, *waiting, gang("last", 8, estimate=lasting(900, 800, 700), submitted=gangs))
+
+
+def test_far_down_a_long_line_the_work_ahead_is_counted_and_near_the_front_it_is_played():
+    view = a_long_line().view()
+    found = Forecaster(7, Budget(horizon=30 * DAY)).forecast(view, 0, EASY, ["w000", "w020", "w200", "w399"])
+    assert found["w000"].p50 <= found["w020"].p50 < found["w200"].p50 < found["w399"].p50
+    ahead = sum(1 + at % 4 for at in range(399)) * 60 * SECOND // 8
+    assert 0.5 * ahead < found["w399"].p50 < 1.2 * ahead
+
+
+def test_what_is_counted_agrees_with_what_is_played(monkeypatch):
+    view, budget = a_long_line(140).view(), Budget(horizon=30 * DAY, steps=2000, draws=3)
+    counted = Forecaster(7, budget).forecast(view, 0, EASY, ["w103"])["w103"]
+    monkeypatch.setattr("tutti.drive.line.KEPT", 10_000)
+    played = Forecaster(7, budget).forecast(view, 0, EASY, ["w103"])["w103"]
+    assert abs(counted.p50 - played.p50) < 0.25 * played.p50
+
+
+def test_gangs_without_an_estimate_far_ahead_are_named():
+    world = seat(drawn("4"), gang("r", 4, run_s=9), "n0*4")
+    submit(world, *(gang(f"w{at:03}", 4, submitted=at) for at in range(200)))
+    [found] = Forecaster(7).forecast(world.view(), 0, EASY, ["w150"]).values()
+    assert not found.is_promise
+    assert "150 ahead without an estimate" in found.assuming

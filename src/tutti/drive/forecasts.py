@@ -3,7 +3,7 @@
 Chance lives here and is seeded; each future is the engine's own roll-forward. Beyond the horizon there is no number.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from random import Random
 
@@ -15,6 +15,7 @@ from tutti.engine.policy import Policy
 from tutti.engine.view import View
 
 from .estimates import Errors
+from .line import Line, counted_starts
 
 RANGE = (5, 10, 50, 90, 95)
 UNSTRETCHED = (1000,) * len(RANGE)
@@ -74,6 +75,7 @@ class Forecaster:
         self.stretch = tuple(stretch) or UNSTRETCHED
         self.errors = errors or Errors()
         self._choose = choose
+        self._seen: dict[tuple[Estimate, int], list[int]] = {}
 
     def forecast(
         self, view: View, now: int, policy: Policy, names: Collection[str] | None = None
@@ -83,19 +85,46 @@ class Forecaster:
         wanted = waiting if names is None else [name for name in waiting if name in names]
         if not wanted:
             return {}
-        futures = [self._future(view, now, policy, wanted, draw) for draw in range(self.budget.draws)]
-        return {name: self._summed_up(view, name, now, futures) for name in wanted}
+        self._seen = {}
+        line = Line(view, now, policy)
+        far = line.far(wanted)
+        near = [name for name in wanted if name not in far]
+        played = self._played(line.front(), now, policy, near) if near else []
+        told = {name: self._summed_up(view, name, now, played) for name in near}
+        return told | self._counted(view, now, line, far) if far else told
 
-    def _future(self, view: View, now: int, policy: Policy, names: Sequence[str], draw: int) -> Starts:
+    def _played(self, view: View, now: int, policy: Policy, names: Sequence[str]) -> list[Starts]:
+        """Futures that the engine goes through, decision by decision."""
+        until, futures = now + self.budget.horizon, []
+        for draw in range(self.budget.draws):
+            slots = [slot for slot, job in enumerate(view.jobs) if job is not None]
+            lengths = self._lengths(view, now, slots, draw)
+            named = {view.held(slot).gang.name: length for slot, length in lengths.items()}
+            futures.append(roll(view, now, named, until, policy, self.budget.steps, names, self._choose))
+        return futures
+
+    def _counted(self, view: View, now: int, line: Line, names: set[str]) -> dict[str, Forecast]:
+        """Forecasts from futures in which only the work ahead is counted."""
+        ahead, until, futures = line.until(names), now + self.budget.horizon, []
+        slots = [slot for slot, _ in ahead]
+        for draw in range(self.budget.draws):
+            starts = counted_starts(view, now, ahead, self._lengths(view, now, [*view.seated, *slots], draw))
+            futures.append(Starts({name: at for name, at in starts.items() if at <= until}, until, 0))
+        unknown = accumulate((_is_unknown(view, view.held(slot)) for slot in slots), initial=0)
+        unknown_ahead = zip(line.names, unknown, strict=False)
+        return {
+            name: self._summed_up(view, name, now, futures, so_far) for name, so_far in unknown_ahead if name in names
+        }
+
+    def _lengths(self, view: View, now: int, slots: Iterable[int], draw: int) -> dict[int, int]:
+        """One drawn run time for each of these gangs."""
         chance = Random(f"{self.seed}/{view.number}/{now}/{draw}")
         leanings: dict[str, float] = {}
-        draws = {
-            job.gang.name: self.length(view, job, slot, now, chance, self._leaning(job.gang.user, leanings, chance))
-            for slot, job in enumerate(view.jobs)
-            if job is not None
-        }
-        until = now + self.budget.horizon
-        return roll(view, now, draws, until, policy, self.budget.steps, names, self._choose)
+        found = {}
+        for slot in slots:
+            job = view.held(slot)
+            found[slot] = self.length(view, job, slot, now, chance, self._leaning(job.gang.user, leanings, chance))
+        return found
 
     def _leaning(self, user: str, leanings: dict[str, float], chance: Random) -> float:
         """How long a gang runs beside others like it. Runs of one user are wrong together more often than not."""
@@ -109,12 +138,22 @@ class Forecaster:
         if slot in view.seated:
             ran += max(now - job.life.started, 0)
             estimate = _from_ends(view, slot, job, estimate)
-        past = sorted(length for length in self.errors.lengths(estimate) if length > ran)
+        past = self._past(estimate, ran)
         if past:
             return past[int((chance.random() if leaning is None else leaning) * len(past))]
         return _drawn(estimate, ran, chance)
 
-    def _summed_up(self, view: View, name: str, now: int, futures: Sequence[Starts]) -> Forecast:
+    def _past(self, estimate: Estimate, ran: int) -> list[int]:
+        """What gangs like it took in all, of those that ran longer than it has."""
+        found = self._seen.get((estimate, ran))
+        if found is None:
+            found = sorted(length for length in self.errors.lengths(estimate) if length > ran)
+            self._seen[estimate, ran] = found
+        return found
+
+    def _summed_up(
+        self, view: View, name: str, now: int, futures: Sequence[Starts], unknown_ahead: int = 0
+    ) -> Forecast:
         starts = sorted(starts.at.get(name, NEVER) for starts in futures)
         sure = sum(1 for start in starts if start < NEVER)
         drawn = tuple(_rank(starts, percent) for percent in RANGE)
@@ -130,7 +169,7 @@ class Forecaster:
             odds_ppm=sure * 1_000_000 // len(starts),
             horizon=self.budget.horizon,
             draws=len(starts),
-            assuming=_assumption(view, any(starts.cut for starts in futures)),
+            assuming=_assumption(view, any(starts.cut for starts in futures), unknown_ahead),
             drawn=drawn,
         )
 
@@ -146,16 +185,17 @@ def _rank(starts: Sequence[int], percent: int) -> int:
     return starts[min(len(starts) * percent // 100, len(starts) - 1)]
 
 
-def _assumption(view: View, cut: bool) -> str:
-    unknown = sum(
-        1
-        for slot in view.seated
-        if known((job := view.held(slot)).gang, view.queues.get(job.gang.queue)).source is Source.NONE
-    )
+def _assumption(view: View, cut: bool, unknown_ahead: int) -> str:
     said = "if nobody else submits anything and gangs run as long as gangs like them did"
-    verb = "is" if unknown == 1 else "are"
-    said += f"; {unknown} running without an estimate {verb} taken to go on" if unknown else ""
+    running = sum(_is_unknown(view, view.held(slot)) for slot in view.seated)
+    for unknown, doing in ((running, "running"), (unknown_ahead, "ahead")):
+        verb = "is" if unknown == 1 else "are"
+        said += f"; {unknown} {doing} without an estimate {verb} taken to go on" if unknown else ""
     return said + ("; not every future was followed to its end" if cut else "")
+
+
+def _is_unknown(view: View, job: Job) -> bool:
+    return known(job.gang, view.queues.get(job.gang.queue)).source is Source.NONE
 
 
 # -- drawing run times

@@ -76,7 +76,7 @@ def place_in_turn(desk: Desk) -> None:
     if desk.promised:
         desk.wake(desk.next_moment())
     if several and (desk.promised or desk.strict_queues):
-        desk.wake(steady_until(view, now, policy))
+        desk.wake(steady_until(view, now, policy, desk.cache.standing.lines))
 
 
 def _backfill(desk: Desk, rest: list[int]) -> None:

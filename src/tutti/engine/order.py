@@ -1,7 +1,7 @@
 """Who goes first: queues take turns by their share, and inside a queue the policy's terms decide, then the name."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, repeat
 from operator import itemgetter
@@ -226,6 +226,10 @@ class Standing:
         line = self.lines[name]
         return bisect_left(line, entry) + 1, len(line)
 
+    def places(self) -> dict[int, int]:
+        """Where each gang that is not on hold stands in its line, from 1, by slot."""
+        return {_slot(entry): at for line in self.lines.values() for at, entry in enumerate(line, 1)}
+
     def _enter(self, gauge: Gauge, order: Order, slots: list[int], jobs: list[Job]) -> None:
         for slot in self._jobs.keys() & slots:
             self._leave(slot)
@@ -320,12 +324,12 @@ def position(view: View, now: int, policy: Policy, gang: str) -> tuple[int, int]
     return standing.place(slot)
 
 
-def steady_until(view: View, now: int, policy: Policy) -> int:
+def steady_until(view: View, now: int, policy: Policy, lines: Collection[str]) -> int:
     """Until when the order stays as it is if nothing happens."""
     order = policy.order
     moments = [NEVER]
     if not MOVING.isdisjoint(order.terms) and len(view.queued) > 1:
         moments.append(now - now % max(order.refresh, 1) + max(order.refresh, 1))
-    if order.fair_share and len({view.held(slot).gang.queue for slot in view.queued}) > 1:
+    if order.fair_share and len(lines) > 1:
         moments.append(slice_end(now, order.half_life))
     return min(moments)

@@ -30,6 +30,12 @@ from .fault import now_us
 MOST = 50
 """Waiting gangs that get a forecast without being asked about."""
 AGAIN = 10 * SECOND
+REST = 20
+"""So many times as long as forecasts took nothing is foretold again without being asked."""
+STALE = 120 * SECOND
+TRIALS = 100_000
+"""Waiting gangs looked at, over all decisions, in search of remedies; at least LEAST decisions are tried."""
+LEAST = 10
 QUICK = Budget(draws=20, steps=120)
 
 
@@ -41,26 +47,27 @@ class Forecasting:
         self._forecaster = Forecaster(0, QUICK, errors)
         self.book = ForecastBook()
         self._latest: dict[str, Forecast] = {}
-        self._at = 0
+        self._next = 0
         self._version = -1
         self._busy = False
 
     def of(self, name: str) -> Forecast | None:
         """The latest forecast of a gang."""
         found = self._latest.get(name)
-        return found if found is not None and found.made > now_us() - 60 * SECOND else None
+        return found if found is not None and found.made > now_us() - STALE else None
 
     async def refresh(self) -> None:
         """Foretell the starts of the first few that wait, when something has changed and not too often."""
         world, now = self._driver.world, now_us()
-        if self._busy or not world.queued or now - self._at < AGAIN or world.version == self._version:
+        if self._busy or not world.queued or now < self._next or world.version == self._version:
             return
-        self._at, self._version, self._busy = now, world.version, True
+        self._version, self._busy = world.version, True
         names = [world.job_in(slot).gang.name for slot in list(world.queued)[:MOST]]
         try:
             found = await self._foretold(names)
         finally:
             self._busy = False
+            self._next = now + max(AGAIN, min((now_us() - now) * REST, STALE // 2))
         self._latest = found
         self.book.made([one for one in found.values() if one.gang not in self.book.open])
 
@@ -72,6 +79,7 @@ class Forecasting:
     async def why(self, name: str, effort: int) -> t.Why:
         """Everything there is to say about a gang that waits, or the little about one that does not."""
         view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
+        effort = min(effort, max(TRIALS // max(len(view.queued), 1), LEAST))
         found = await asyncio.to_thread(explain, view, now, policy, name)
         found = await asyncio.to_thread(with_delays, view, now, policy, found, min(effort, DELAYS))
         helps = await asyncio.to_thread(remedies, view, now, policy, name, effort) if found.state in QUEUED else []

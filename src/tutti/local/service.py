@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -158,9 +159,7 @@ class LocalService:
             await self.backend.settled()
         if which == "ended":
             return self._ended(who, offset, limit)
-        found = [held for held in self.backend.held.values() if _is_meant(held, who)]
-        self._line_up()
-        found.sort(key=self._order)
+        found = self._in_line(who)
         page = [self.row(held, self._place(held)) for held in found[offset : offset + limit]]
         more = offset + limit if len(found) > offset + limit else 0
         answer = t.Jobs(jobs=page, total=len(found), next=more)
@@ -169,9 +168,15 @@ class LocalService:
             return t.Jobs(jobs=[*page, *past.jobs], total=len(found) + past.total, next=past.next and offset + limit)
         return answer
 
-    def _order(self, held: Held) -> tuple[bool, int, int]:
+    def _in_line(self, who: t.Which) -> list[Held]:
         """Those who run first, by number; then those who wait, as they stand in line; then those on hold."""
-        return (held.run is None, (self._place(held) or sys.maxsize) if held.run is None else 0, held.id)
+        self._line_up()
+        places, slots, last = self._standing.places(), self.driver.world.slots, sys.maxsize
+        everyone: Iterable[Held] = self.backend.held.values()
+        if who != t.Which():
+            everyone = [held for held in everyone if _is_meant(held, who)]
+        keyed = [(places.get(slots.get(one.name, -1), last) if one.run is None else 0, one.id, one) for one in everyone]
+        return [held for *_, held in sorted(keyed, key=itemgetter(0, 1))]
 
     def _line_up(self) -> None:
         """Bring the lines up to date; only what changed costs anything."""
