@@ -43,6 +43,9 @@ class Soak:
     def __init__(self, made: Box, chance: random.Random) -> None:
         self.made, self.chance = made, chance
         self.names: list[str] = []
+        self.parts: dict[str, tuple[int, int]] = {}
+        """How many parts each job has, and what it ends with unless somebody disturbs it."""
+        self.disturbed: set[str] = set()
         self.number = 0
         self.kills = 0
         self.samples: list[tuple[int, int]] = []
@@ -50,7 +53,8 @@ class Soak:
 
     def step(self, spares_daemon: bool) -> None:
         """One thing, drawn by chance."""
-        deeds = [self.submit] * 8 + [self.cancel] * 2 + [self.kill_rank] * 2 + [self.drain, self.undrain]
+        deeds = [self.submit] * 8 + [self.cancel] * 2 + [self.kill_rank] * 2
+        deeds += [self.drain, self.undrain, self.kill_keeper]
         deeds += [] if spares_daemon else [self.kill_daemon]
         with contextlib.suppress(TuttiError, ConnectionError):
             self.chance.choice(deeds)()
@@ -65,22 +69,36 @@ class Soak:
         job["on_loss"] = self.chance.choice(LOSSES)
         if self.chance.random() < 0.15:
             job |= {"array": self.chance.randint(1, 6), "workers": 1}
-        line = f"echo x >> ran-{name}.$RANK.$TUTTI_TASK; sleep {length}; exit {self.chance.choice([0, 0, 0, 3])}"
+        code = self.chance.choice([0, 0, 0, 3])
+        self.parts[name] = job.get("array", job["workers"]), code
+        line = f"echo $RANK.$TUTTI_TASK >> ran-{name}; sleep {length}; exit {code}"
         self.made.submit("sh", "-c", line, **job)
         self.names.append(name)
 
     def cancel(self) -> None:
         if self.names:
-            self.made.client.post(job_path(self.chance.choice(self.names), "cancel"), {"grace_s": 0})
+            name = self.chance.choice(self.names)
+            self.disturbed.add(name)
+            self.made.client.post(job_path(name, "cancel"), {"grace_s": 0})
 
     def kill_rank(self) -> None:
-        running = [job for job in self.made.client.get("/v1/jobs")["jobs"] if job["state"] == "running"]
+        running = [job["name"] for job in self.made.client.get("/v1/jobs")["jobs"] if job["state"] == "running"]
         if running:
-            ranks = self.made.client.get(job_path(self.chance.choice(running)["name"]))["ranks"]
-            pids = [rank["pid"] for rank in ranks if rank["pid"] and rank["code"] is None]
-            if pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.chance.choice(pids), signal.SIGKILL)
+            name = self.chance.choice(running)
+            self.disturbed.add(name)
+            ranks = self.made.client.get(job_path(name))["ranks"]
+            self.kill([rank["pid"] for rank in ranks if rank["pid"] and rank["code"] is None])
+
+    def kill_keeper(self) -> None:
+        keepers = self.made.keepers()
+        # Whose it is does not matter; that of a job which runs may be any of theirs.
+        self.disturbed.update(job["name"] for job in self.made.client.get("/v1/jobs")["jobs"])
+        self.kill(keepers)
+
+    def kill(self, pids: list[int]) -> None:
+        if pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.chance.choice(pids), signal.SIGKILL)
 
     def drain(self) -> None:
         self.made.client.post(f"/v1/devices/{self.chance.randrange(6)}/drain", {})
@@ -98,8 +116,10 @@ class Soak:
         """Let everything end, then look at what is left."""
         self.undrain()
         until(lambda: not self.made.client.get("/v1/jobs")["jobs"], "the end of every job", 300)
-        known = set(self.past())
-        assert set(self.names) <= known, set(self.names) - known
+        known = {job["name"]: job for job in self.past()}
+        assert set(self.names) <= known.keys(), set(self.names) - known.keys()
+        for name in set(self.names) - self.disturbed:
+            self.ended_well(known[name])
         assert not [
             line for line in self.made.home.log.read_text().splitlines() if line.startswith(("violation", "crashed"))
         ]
@@ -109,12 +129,20 @@ class Soak:
         report = self.made.client.get("/v1/report")
         assert report["closes"], report
 
-    def past(self) -> Iterator[str]:
-        """The names of all jobs that have ended, page by page."""
+    def ended_well(self, job: dict[str, Any]) -> None:
+        """A job that nobody disturbed ran once, and its code is known; where one rank fails, others may not begin."""
+        ran = (self.made.path / f"ran-{job['name']}").read_text().split()
+        parts, code = self.parts[job["name"]]
+        assert len(ran) == len(set(ran)) <= parts, (job, ran)
+        assert code or len(ran) == parts, (job, ran)
+        assert job["code"] == code, job
+
+    def past(self) -> Iterator[dict[str, Any]]:
+        """All jobs that have ended, page by page."""
         offset = 0
         while True:
             page = self.made.client.get("/v1/jobs", which="ended", limit=500, offset=offset)
-            yield from (job["name"] for job in page["jobs"])
+            yield from page["jobs"]
             offset = page["next"]
             if not offset:
                 return

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,27 @@ def test_a_keeper_that_is_killed_costs_one_restart(four):
     os.kill(four.keepers()[0], signal.SIGKILL)
     assert job.wait() == 0
     assert (four.path / "tries").read_text() == "0\n1\n"
+
+
+def test_a_task_that_ended_is_counted_once_whoever_is_killed(four):
+    """Its end is stored, then a new daemon hears of it again, then the keeper of the rest is killed."""
+    line = "echo $TUTTI_TASK >> ran; test $TUTTI_TASK = 0 || while ! test -e go; do sleep 0.05; done"
+    job = four.submit("sh", "-c", line, name="tasks", array=3)
+    until(lambda: four.row("tasks")["tasks_done"] == 1, "the end of the first task")
+
+    def is_stored() -> bool:
+        with contextlib.closing(sqlite3.connect(f"file:{four.home.journal}?mode=ro", uri=True)) as base:
+            return b'"done":[1]' in base.execute("SELECT life FROM jobs").fetchone()[0]
+
+    until(is_stored, "its place in the journal")
+    for _ in range(2):
+        four.kill()
+        four.start()
+        four.becomes("tasks", "running")
+    os.kill(four.keepers()[0], signal.SIGKILL)
+    until(lambda: sorted((four.path / "ran").read_text().split()) == [*"01122"], "the second start of the others")
+    (four.path / "go").touch()
+    assert job.wait() == 0
 
 
 def test_after_a_reboot_gangs_are_lost_and_begin_again(four):

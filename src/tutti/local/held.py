@@ -154,6 +154,11 @@ class Held(msgspec.Struct):
         """Whether members of this role come and go one by one, whatever holds for the others."""
         return self.gang.roles[role].coupling is Coupling.LOOSE
 
+    def is_done(self, one: Placed) -> bool:
+        """Whether a member that comes and goes by itself has finished; beside others, one that failed has not."""
+        code = -1 if one.code is None or one.released else one.code
+        return self.stands_alone(one.role) and (code >= 0 if self.is_loose else code == 0)
+
 
 def tasks_of(job: Job) -> Tasks | None:
     """The tasks of a job that was just submitted, if it is an array."""

@@ -5,6 +5,7 @@ nothing runs twice.
 import asyncio
 import shutil
 import traceback
+from collections import Counter
 
 import msgspec
 
@@ -57,6 +58,7 @@ class Recovery:
 
     def _life(self, held: Held, life: Life) -> Life:
         run = self._run(held)
+        life = msgspec.structs.replace(life, done=done_so_far(held, run, life))
         if run is None:
             return _unseated(life)
         held.run = run
@@ -141,6 +143,18 @@ class Recovery:
         await asyncio.to_thread(tree.sweep, run.nonce)
         record = self._backend.read_exit(run) or {"why": "", "code": -9, "first": 0, "lost_first": True}
         self._backend.over(held, run, record)
+
+
+def done_so_far(held: Held, run: Run | None, life: Life) -> tuple[int, ...]:
+    """How many members of each loose role need no seat again, each counted once whatever was stored of it last."""
+    if (tasks := held.course.tasks) is not None:
+        codes = {**dict.fromkeys(tasks.done, 0), **tasks.failed}
+        for one in run.here() if run else ():
+            one.code = codes.get(one.task)
+        return (len(codes),) if codes else ()
+    roles = range(len(held.gang.roles))
+    over = Counter(one.role for one in run.members.values() if held.is_done(one)) if run else Counter[int]()
+    return tuple(max(over[at], life.done[at] if life.done else 0) for at in roles) if over else life.done
 
 
 def _unseated(life: Life) -> Life:

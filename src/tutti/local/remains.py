@@ -86,7 +86,8 @@ class Remains:
     def _done(self, held: Held, run: Run, one: Placed) -> None:
         self._free(held, one)
         self._backend.tell(ev.MembersDone(_now(), held.name, one.role, (one.node,), (1,)))
-        self._backend.journal.later(shelf.coursed(held))
+        # An array remembers its tasks, and there may be thousands.
+        self._backend.journal.later(shelf.coursed(held) if held.course.tasks else shelf.moved(run))
         self.close_if_done(held, run)
 
     def close_if_done(self, held: Held, run: Run) -> None:
