@@ -51,7 +51,7 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, num
     seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
     draw = random.Random(seed)
     blows = max(1, BLOWS // share)
-    samples = max(LOOP["samples"] // share, 16 * 12 * blows)
+    samples = max(LOOP["samples"] // share, 16 * 8 * blows)
     loop = {**LOOP, "samples": samples, "wrap": wrap, "numerics": numerics}
     scheduler = Scheduler(tmp_path / "c")
     env = {"TUTTI_CHANNEL": f"unix:{tmp_path / 'c'}"}

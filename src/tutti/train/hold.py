@@ -7,7 +7,10 @@ commit that ends the step finds the failure and throws the step away.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import queue
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -64,12 +67,11 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
 
 
 class Meeting(dist.Store):
-    """The store as gloo sees it while it connects: waiting for the address of somebody who is gone ends with the news
-    of it.
-    """
+    """The store as gloo sees it while it connects, from a thread that can be told to stop waiting for addresses."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__()
+        self.is_over = False
         self._inner = inner
 
     def set(self, key: str, value: Any) -> None:
@@ -82,11 +84,34 @@ class Meeting(dist.Store):
     def wait(self, keys: list[str], timeout: timedelta = timedelta(0)) -> None:
         until = time.monotonic() + timeout.total_seconds()
         while not self._inner.check(keys):
-            if Ear.is_vain():
-                raise RuntimeError("the generation was replaced while it connected")
-            if time.monotonic() > until:
-                raise RuntimeError(f"nobody wrote {', '.join(keys)} in {timeout.total_seconds():.0f} s")
+            if self.is_over or time.monotonic() > until:
+                raise RuntimeError(f"nobody wrote {', '.join(keys)}")
             time.sleep(0.001)
+
+
+def connect(meeting: Meeting, rank: int, size: int, timeout: timedelta) -> Any:
+    """gloo's group, or RuntimeError as soon as it is known that somebody will never come. Connecting cannot be taken
+    back, so a thread does it, which is then left to itself until its time is over.
+    """
+    made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def make() -> None:
+        try:
+            made.put(ProcessGroupGloo(meeting, rank, size, timeout))
+        except RuntimeError as error:
+            made.put(RuntimeError(str(error)))
+
+    threading.Thread(target=make, name="tutti-connect", daemon=True).start()
+    while True:
+        with contextlib.suppress(queue.Empty):
+            found = made.get(timeout=POLL.total_seconds())
+            break
+        if Ear.is_vain():
+            meeting.is_over = True
+            raise RuntimeError("the generation was replaced while it connected")
+    if isinstance(found, RuntimeError):
+        raise found
+    return found
 
 
 class Abandoned(RuntimeError):
@@ -149,8 +174,12 @@ class HoldingGroup(dist.ProcessGroup):
         self._named = ["", ""]
         before = sockets.connected()
         # Kept, because gloo calls it and does not own it.
-        self._store = Meeting(store)
-        self._inner: Any = ProcessGroupGloo(self._store, rank, size, timeout)
+        self._meeting = Meeting(store)
+        try:
+            self._inner: Any = connect(self._meeting, rank, size, timeout)
+        except RuntimeError:
+            sockets.shut(sockets.opened_since(before))
+            raise
         self._sockets = sockets.opened_since(before)
         _alive.add(self)
 
