@@ -259,6 +259,24 @@ def test_a_stored_ledger_goes_on_where_it_stopped():
     assert sum(report.total.values()) == report.installed == 160 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("ended", "kept"),
+    [
+        pytest.param({}, {"useful-later-lost": 40}, id="nobody knows of its end: lost"),
+        pytest.param({"a": State.FINISHED}, {"useful-kept": 40}, id="it had finished"),
+    ],
+)
+def test_a_gang_that_ended_after_the_ledger_was_stored(ended, kept):
+    book = Book("8").run(gang("a", 4), "n0*4").enter(told("a", 10, 10))
+    again = Ledger()
+    again.restore(book.ledger.state(), ended)
+    book.world.apply(ev.Ended(11 * SECOND, "a"))
+    again.open(book.world, 15 * SECOND)
+    report = again.report(book.world, 20 * SECOND)
+    assert report.gangs["a"] == {what: amount * SECOND for what, amount in kept.items()}
+    assert sum(report.total.values()) == report.installed == 160 * SECOND
+
+
 def test_the_reference_page_names_every_category():
     page = (Path(__file__).parents[2] / "docs" / "reference" / "ledger.md").read_text()
     assert [what for what in Spent if f"`{what.value}`" not in page] == []

@@ -56,9 +56,12 @@ def test_an_end_that_nobody_heard_is_not_lost(four):
     four.becomes("alone", "running")
     four.kill()
     until(lambda: not four.keepers(), "the keeper's end")
+    seen = time.time()
     four.start()
     assert job.wait() == 6
-    assert four.row("alone")["why"] == "rank 0 ended with exit code 6"
+    row = four.row("alone")
+    assert row["why"] == "rank 0 ended with exit code 6"
+    assert row["ended_us"] / 1e6 < seen, "it ended when it ended, not when somebody heard of it"
 
 
 def test_what_waits_is_still_there(four):

@@ -105,6 +105,7 @@ class Ledger:
         self._wanting: list[tuple[str, int, bool]] = []
         """Gangs that wait for devices: name, how many at least, and whether only a rule keeps them from running."""
         self._rates: dict[Spent, int] | None = None
+        self._ended: Mapping[str, State] = {}
 
     # -- what is fed to it
 
@@ -190,8 +191,12 @@ class Ledger:
             self._speeds,
         )  # fmt: skip
 
-    def restore(self, state: LedgerState) -> None:
-        """Go on from a stored state. The time in between is booked by the world that is opened next."""
+    def restore(self, state: LedgerState, ended: Mapping[str, State] | None = None) -> None:
+        """Go on from a stored state. The time in between is booked by the world that is opened next.
+
+        `ended` says how gangs ended of which that world will not know any more; the others are taken for lost.
+        """
+        self._ended = ended or {}
         self.resource, self.since, self.at, self.installed = state.resource, state.since, state.at, state.installed
         self.idle, self.closed, self.recent, self._speeds = state.idle, state.closed, state.recent, state.speeds
         self.accounts = {account.name: account for account in state.accounts}
@@ -411,7 +416,7 @@ class Ledger:
         self._kept, self._kept_columns = {}, None
         self._read_foreign(world.nodes)
         for name in [name for name in self.accounts if name not in world.slots]:
-            self._close(self.accounts[name], State.LOST)
+            self._close(self.accounts[name], self._ended.get(name, State.LOST))
         for name, slot in world.slots.items():
             job = world.job_in(slot)
             self._keep(name, job)

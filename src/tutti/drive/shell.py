@@ -57,13 +57,18 @@ async def _serve(
     driver: Driver, backend: Backend, clock: Clock, inbox: "asyncio.Queue[Event | None]", stop: asyncio.Event
 ) -> None:
     """Step whenever there is something to step for, until the stream ends or somebody says stop."""
-    await _carry_out(driver, backend, clock, driver.step((), clock.now()))
-    while not stop.is_set():
-        batch = await _next(inbox, clock, driver.wake_at, stop)
+    await asyncio.sleep(0)  # what happened before anybody looked comes before the first decision
+    batch = _arrived(inbox)
+    while True:
         events = [event for event in batch if event is not None]
         await _carry_out(driver, backend, clock, driver.step(events, clock.now()))
-        if len(events) < len(batch):
+        if len(events) < len(batch) or stop.is_set():
             return
+        batch = await _next(inbox, clock, driver.wake_at, stop)
+
+
+def _arrived(inbox: "asyncio.Queue[Event | None]") -> list[Event | None]:
+    return [inbox.get_nowait() for _ in range(inbox.qsize())]
 
 
 async def _next(
@@ -78,9 +83,7 @@ async def _next(
     for wait in waits:
         wait.cancel()
     batch = [first.result()] if first.done() and not first.cancelled() else []
-    while not inbox.empty():
-        batch.append(inbox.get_nowait())
-    return batch
+    return batch + _arrived(inbox)
 
 
 async def _carry_out(driver: Driver, backend: Backend, clock: Clock, actions: Iterable[Keyed]) -> None:

@@ -446,13 +446,13 @@ class LocalBackend:
         """A run is over: its devices are free, its gang ends or waits again."""
         if held.run is not run:
             return
-        at = now_us()
+        at = max(min(int(record.get("ended") or NEVER), now_us()), run.up or run.made)
         for one in run.members.values():
             one.code = one.code if one.code is not None else int(record.get("code") or 0)
         if held.is_loose:
             record = self.remains.array_record(held, run, record)
         found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
-        self.give_devices(held, self.booking.of(held.name))
+        self.give_devices(held, self.booking.of(held.name), at)
         held.run = None
         if run.link is not None:
             run.link.close()
@@ -469,19 +469,18 @@ class LocalBackend:
             await self.journal.commit((), LAZY_S)
             await self.starting.sweep(run)
 
-    def give_devices(self, held: Held, devices: list[str]) -> None:
+    def give_devices(self, held: Held, devices: list[str], at: int = 0) -> None:
         """Devices are free again; a node that lost one to a drain says so before anybody plans with it."""
-        self._count(held, frozenset(devices))
+        self._count(held, frozenset(devices), at or now_us())
         for node in self.booking.give(held.name, devices):
             self.tell(ev.NodeSeen(now_us(), node))
 
-    def _count(self, held: Held, devices: frozenset[str]) -> None:
+    def _count(self, held: Held, devices: frozenset[str], at: int) -> None:
         """What they were used for is on the account of the job's owner."""
-        now = now_us()
         for one in held.run.members.values() if held.run is not None else ():
             if not one.until and devices.intersection(one.devices):
-                one.until = now
-                held.course.device_us += len(one.devices) * max(now - (one.begun or now), 0)
+                one.until = at
+                held.course.device_us += len(one.devices) * max(at - (one.begun or at), 0)
 
     def finish(self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True) -> None:
         """The gang is over."""

@@ -173,7 +173,9 @@ class Daemon:
     def _ledger(self) -> Ledger:
         ledger = Ledger("gpu")
         if text := shelf.remembered(self.journal, "ledger"):
-            ledger.restore(msgspec.json.decode(text, type=LedgerState))
+            state = msgspec.json.decode(text, type=LedgerState)
+            sql = "SELECT name, state FROM jobs WHERE ended >= ? ORDER BY ended"
+            ledger.restore(state, {name: State(word) for name, word in self.journal.rows(sql, state.at)})
         return ledger
 
     def _recall_outcomes(self) -> None:
@@ -205,6 +207,7 @@ class Daemon:
             loop.add_signal_handler(number, self.service.stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         server = await self._listen()
+        recovery.take_ends()
         driving = asyncio.create_task(drive(self.driver, self.backend, WallClock(), self.service.stopping))
         await recovery.go_on()
         looking = asyncio.create_task(self._look())

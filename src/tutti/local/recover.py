@@ -29,7 +29,7 @@ class Recovery:
     def __init__(self, backend: LocalBackend, settings: Settings) -> None:
         self._backend = backend
         self._settings = settings
-        self._after: list[tuple[Held, Run, str]] = []
+        self._after: list[tuple[Held, Run]] = []
 
     def listing(self) -> Listing:
         """The full truth at the start. Runs that ended meanwhile are listed as running; their end follows."""
@@ -105,7 +105,7 @@ class Recovery:
             self._put_back(held, run)
             self._backend.journal.later(shelf.run_over(run, now_us(), {"why": "void"}), shelf.coursed(held))
             return None
-        self._after.append((held, run, ""))
+        self._after.append((held, run))
         return run
 
     def _is_void(self, run: Run) -> bool:
@@ -119,16 +119,29 @@ class Recovery:
         if held.course.tasks is not None:
             held.course.tasks.waiting = sorted({*held.course.tasks.waiting, *(one.task for one in run.here())} - {-1})
 
+    def take_ends(self) -> None:
+        """Runs that ended while nobody listened, in the order in which they did."""
+        found = [(held, run, self._backend.read_exit(run)) for held, run in self._after]
+        over = [(held, run, record) for held, run, record in found if record is not None]
+        for held, run, record in sorted(over, key=lambda one: int(one[2].get("ended") or 0)):
+            self._go_on_with(held, run)
+            self._backend.over(held, run, record)
+
     async def go_on(self) -> None:
         """Listen to the keepers that live, and take in the ends of those that do not."""
-        for held, run, _ in self._after:
-            if held.course.cancelled:
-                run.leaving, run.leaving_why, run.grace_s = "cancel", held.course.cancelled, CANCEL_S
+        for held, run in self._after:
+            if held.run is not run:
+                continue
+            self._go_on_with(held, run)
             try:
                 await self._resume(held, run)
             except Exception:  # noqa: BLE001 - one run that cannot be taken up must not keep the others waiting
                 traceback.print_exc()
                 self._backend.spawn(self._backend.remains.look(held, run))
+
+    def _go_on_with(self, held: Held, run: Run) -> None:
+        if held.course.cancelled:
+            run.leaving, run.leaving_why, run.grace_s = "cancel", held.course.cancelled, CANCEL_S
 
     async def _resume(self, held: Held, run: Run) -> None:
         if (record := self._backend.read_exit(run)) is not None:
