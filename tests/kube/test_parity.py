@@ -194,12 +194,11 @@ def ours(nodes, residents, candidates):
         mirror.put_pod(msgspec.convert(body, Pod))
     listing = mirror.listing(moment(), {})
     world = World.load(listing)
-    names = [node.name for node in listing.nodes]
     found = set()
     for action in decide(world.view(), moment(), DEFAULT).actions:
         if isinstance(action, Start):
             gang = mirror.gangs[action.gang]
-            where = named(action.seats, names)[0][0][0]
+            where = named(action.seats, listing.nodes)[0][0][0]
             pod = next(iter(gang.pods.values()))
             if not objection(mirror, [Fill(pod, where)]):
                 found.add(pod.name)

@@ -1,10 +1,10 @@
 """One gang as the cluster shows it: its pods, the seats it was given, and which pod sits where."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tutti.engine.model import Gang, Seats
+from tutti.engine.model import Gang, Node, Seats
 from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Kin
 from tutti.jobs.kube.objects import PodSpec
@@ -317,12 +317,15 @@ class GangSeen:
         self.failed_start, self.room_for = "", ""
         self.since = self.landed = 0
 
-    def sit(self, seats: tuple[Seats, ...], names: "list[str]") -> None:
+    def sit(self, seats: tuple[Seats, ...], nodes: Sequence[Node | None]) -> None:
         """It should have these seats from now on."""
-        self.desired = named(seats, names)
+        self.desired = named(seats, nodes)
         self.shapes = tuple(held.shape for held in seats)
 
 
-def named(seats: tuple[Seats, ...], names: list[str]) -> list[Where]:
+def named(seats: tuple[Seats, ...], nodes: Sequence[Node | None]) -> list[Where]:
     """Seats by the names of their nodes."""
-    return [[(names[node], count) for node, count in zip(s.nodes, s.counts, strict=True)] for s in seats]
+    return [
+        [(node.name if (node := nodes[at]) is not None else "", n) for at, n in zip(s.nodes, s.counts, strict=True)]
+        for s in seats
+    ]

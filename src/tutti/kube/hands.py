@@ -68,6 +68,11 @@ class Hands:
         """Whether nothing is being written."""
         return not (self._to_place or self._to_bind or self._others or self.busy)
 
+    @property
+    def is_laden(self) -> bool:
+        """Whether there is so much to write that more would only wait."""
+        return len(self._to_bind) > self.workers
+
     async def run(self) -> None:
         """Work for ever."""
         async with asyncio.TaskGroup() as group:

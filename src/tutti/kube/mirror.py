@@ -63,7 +63,7 @@ class Mirror(Intake):
         found = []
         for key in {**self.filling, **dirty}:
             gang = self.gangs.get(key)
-            if gang is not None and gang.is_entered and gang.joined > since and gang.is_short and not gang.is_seated:
+            if gang is not None and gang.joined > since and gang.is_short and not gang.is_seated:
                 self.filling[key] = None
             else:
                 self.filling.pop(key, None)

@@ -66,6 +66,8 @@ async def read_all(scheduler: Scheduler, group: asyncio.TaskGroup) -> None:
             raise Refused("the kind Placement is missing in this cluster.", hint="kubectl apply -f deploy/0-crds.yaml")
     finally:
         gc.freeze()
+        # Thousands of futures come and go for one object that stays.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

@@ -54,6 +54,8 @@ from .watch import Listener
 CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False)
 SETTLE = 0.005
 """Seconds to wait for more news after the first, so that they are looked at together."""
+LADEN = 0.03
+"""The same while binds are queueing: what is decided meanwhile could not be written anyway."""
 LONGEST_SETTLE = 0.1
 TICK = 1.0
 REMEMBER = 3.0
@@ -209,8 +211,9 @@ class Scheduler:
         try:
             async with asyncio.timeout(delay):
                 await self._changed.wait()
-            # The longer a look takes, the more news are gathered for the next one.
-            await asyncio.sleep(min(max(SETTLE, 2 * self._took), LONGEST_SETTLE))
+            # The longer a look takes, and the more there is to write already, the more news are gathered for the next.
+            settle = LADEN if self.hands.is_laden else SETTLE
+            await asyncio.sleep(min(max(settle, 2 * self._took), LONGEST_SETTLE))
         except TimeoutError:
             pass
         self._changed.clear()
@@ -274,12 +277,12 @@ class Scheduler:
             case Start() | Resume():
                 return self._start(gang, action)
             case Grow() | Repair():
-                gang.sit(action.seats, self._names())
+                gang.sit(action.seats, self.driver.world.nodes)
                 gang.asked, gang.lost, gang.up = True, 0, False
                 self._fill(gang)
                 self._moved(gang)
             case Shrink():
-                gang.sit(action.seats, self._names())
+                gang.sit(action.seats, self.driver.world.nodes)
                 gang.asked = True
                 self.hands.evict(gang, gang.surplus())
                 self._moved(gang)
@@ -294,7 +297,7 @@ class Scheduler:
     def _start(self, gang: GangSeen, action: Start | Resume) -> Refused | None:
         if gang.leaving or gang.is_seated:
             return Refused("it has seats already")
-        gang.sit(action.seats, self._names())
+        gang.sit(action.seats, self.driver.world.nodes)
         fills = gang.fills()
         wanted = sum(count for where in gang.desired for _, count in where)
         why = objection(self.mirror, fills) if len(fills) == wanted else "pods have gone meanwhile"
@@ -332,9 +335,6 @@ class Scheduler:
             gang.is_placed = False
             self.hands.do(lambda: self.hands.remove_placement(gang.key))
         self._moved(gang)
-
-    def _names(self) -> list[str]:
-        return [node.name if node is not None else "" for node in self.driver.world.nodes]
 
     # -- what comes back
 

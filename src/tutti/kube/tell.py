@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 QUIET = 0.02
 COMING = 0.03
 PATIENCE = 3.0
-WRITERS = 16
+WRITERS, BESIDE = 16, 3
+"""Writes at a time: while nothing else is written, and beside binds that go on for long."""
 FILLING = 0.25
 NODES_HELP = frozenset(
     {Token.NO_CAPACITY, Token.NO_DOMAIN, Token.NEVER_FITS, Token.USED_BY_OTHERS, Token.NODES_LOST, Token.RESERVED_AHEAD}
@@ -56,7 +57,8 @@ class Teller:
         self.api_versions: dict[str, str] = {}
         self._look = asyncio.Event()
         self._events: list[dict[str, object]] = []
-        self._free = asyncio.Semaphore(WRITERS)
+        self._at_ease, self._beside = asyncio.Semaphore(WRITERS), asyncio.Semaphore(BESIDE)
+        self._free = self._at_ease
         self._until = 0.0
         self._warned: dict[tuple[str, str], None] = {}
 
@@ -68,23 +70,26 @@ class Teller:
         """Tell for ever."""
         while True:
             await self._look.wait()
-            await self._calm()
+            self._free = self._at_ease if await self._calm() else self._beside
             self._look.clear()
             try:
                 await self._tell_all()
             except Fenced:
                 await asyncio.sleep(PATIENCE)
 
-    async def _calm(self) -> None:
-        """Wait until the binds are out and no more pods come, but not for ever."""
+    async def _calm(self) -> bool:
+        """Wait until the binds are out and no more pods come, but not for ever; says whether it came to that."""
         end = time.monotonic() + PATIENCE
         await asyncio.sleep(QUIET)
         while self._is_busy() and time.monotonic() < end:  # noqa: ASYNC110 - quiet is a length of time, not an event
             await asyncio.sleep(QUIET)
+        return not self._is_busy()
 
     def _is_busy(self) -> bool:
-        coming = time.monotonic() - self.mirror.arrived < COMING
-        return coming or (self.hands is not None and not self.hands.is_idle)
+        return self._are_coming() or (self.hands is not None and not self.hands.is_idle)
+
+    def _are_coming(self) -> bool:
+        return time.monotonic() - self.mirror.arrived < COMING
 
     async def _tell_all(self) -> None:
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
@@ -122,7 +127,8 @@ class Teller:
         now = time.monotonic()
         if gang.told.get("missing") != gang.awaiting:
             gang.told |= {"missing": gang.awaiting, "missing_since": now}
-        filling = now - float(gang.told["missing_since"]) < FILLING  # type: ignore[arg-type]
+        patience = PATIENCE if self._are_coming() else FILLING
+        filling = now - float(gang.told["missing_since"]) < patience  # type: ignore[arg-type]
         if filling:
             asyncio.get_running_loop().call_later(FILLING, self.look)
         return filling

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 CONNECT_IN = 10.0
 PIECE = 1 << 14
 """As much as TLS gives at once; larger buffers would be mapped and unmapped for every answer."""
-GATHER = 0.005
+GATHER = 0.01
 """Seconds before a stream that has just been read is looked at again: what comes meanwhile is taken together."""
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
