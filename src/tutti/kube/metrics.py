@@ -4,6 +4,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tutti.drive.notice import Trouble
+
 SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -45,7 +47,8 @@ class Metrics:
     """The figures of one scheduler."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[str, str], float] = {}
+        # A counter that is not there before it counts has no first increase.
+        self.values: dict[tuple[str, str], float] = {("tutti_kube_trouble_total", word.value): 0 for word in Trouble}
         self.buckets: dict[str, list[int]] = {}
         self.sums: dict[str, float] = {}
         self._known = {metric.name: metric for metric in METRICS}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tutti.api import types as t
 from tutti.drive.ledger import Report
 from tutti.drive.loop import Driver
+from tutti.drive.notice import Trouble
 from tutti.engine.model import ENDED, NEVER, QUEUED, SECOND
 from tutti.jobs.job import DEVICE
 
@@ -139,12 +140,14 @@ class Tallies:
                 reasons[(reason.token.value,)] += 1
         booking = backend.booking
         free = sum(1 for device in booking.by_id if booking.is_free(device))
-        ended = self._journal.rows("SELECT state, count(*) AS n FROM jobs WHERE ended > 0 GROUP BY state")
-        states = {state.value for state in ENDED}
+        rows = self._journal.rows("SELECT state, count(*) AS n FROM jobs WHERE ended > 0 GROUP BY state")
+        over = {row["state"]: row["n"] for row in rows}
+        counts = self._driver.counts
         return {
             "tutti_jobs": dict(jobs),
             "tutti_waiting_jobs": dict(reasons),
-            "tutti_ended_jobs_total": {(row["state"],): row["n"] for row in ended if row["state"] in states},
+            # A counter that is not there before it counts has no first increase.
+            "tutti_ended_jobs_total": {(state.value,): float(over.get(state.value, 0)) for state in sorted(ENDED)},
             "tutti_devices": {
                 ("busy",): len(booking.owner),
                 ("free",): free,
@@ -153,7 +156,7 @@ class Tallies:
             "tutti_device_seconds_total": {(what,): amount / SECOND for what, amount in self.ledger(now).total.items()},
             "tutti_decisions_total": {(): float(watching.plans)},
             "tutti_decision_seconds_total": {(): watching.spent_us / SECOND},
-            "tutti_trouble_total": {(word.value,): float(count) for word, count in self._driver.counts.items()},
+            "tutti_trouble_total": {(word.value,): float(counts.get(word, 0)) for word in Trouble},
         }
 
 
