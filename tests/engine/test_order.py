@@ -253,7 +253,9 @@ def test_any_gangs_can_be_put_in_line_by_other_terms():
 def test_the_order_stays_until(policy, queues, expected):
     world = drawn("8", Queue("a"), Queue("b"))
     view = submit(world, *(gang(f"g{i}", queue=queue) for i, queue in enumerate(queues))).view()
-    assert steady_until(view, NOW, policy) == expected
+    standing = Standing()
+    standing.update(view, NOW, policy)
+    assert steady_until(view, NOW, policy, standing.lines) == expected
 
 
 def test_between_two_refreshes_waiting_changes_nothing():
