@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.kube_rig import Course, course
 from tools.control_plane.kubelet import Kubelet
 from tools.control_plane.stage import gang, group, many, pod
+from tutti.jobs.kube.objects import Pod
 from tutti.kube.api import Api
 from tutti.kube.credentials import from_file
 
@@ -28,6 +29,7 @@ GOALS: dict[str, tuple[float, bool]] = {
     "bind_limit_per_s": (0, True),
     "drain_of_limit": (0.8, True),
     "drain_pods_per_s": (0, True),
+    "live_limit_per_s": (0, True),
     "live_pods_per_s": (400, True),
     "gang512_s": (0.8, False),
     "gang512_exposed_s": (0.6, False),
@@ -99,13 +101,39 @@ async def live() -> Figures:
     async with course() as race:
         race.start_tutti()
         await settled(race)
-        things = ten_by_hundred()
-        began = time.monotonic()
-        await race.stage.make(*(thing for thing in things if thing["kind"] != "Pod"))
-        await race.stage.make(*(thing for thing in things if thing["kind"] == "Pod"), read=False)
-        await race.until_bound(1001, 60, 3)
-        times = {name: at for name, at in race.bound.items() if name != "probe"}
-        return {"live_pods_per_s": len(times) / (max(times.values()) - began)}
+        return {"live_pods_per_s": await poured(race)}
+
+
+async def live_limit() -> Figures:
+    """The same where each pod is bound by the driver itself as soon as it is seen, wherever: nobody can be faster."""
+    async with course() as race:
+        api, nodes, binds = Api(from_file(race.rig.kubeconfig()), 24), iter(range(1000)), []
+        seen: set[str] = set()
+
+        def bind(pod: Pod) -> None:
+            name = pod.metadata.name
+            if name not in seen:
+                seen.add(name)
+                body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": f"n{next(nodes):04}"}}
+                path = f"/api/v1/namespaces/default/pods/{name}/binding"
+                binds.append(asyncio.create_task(api.write("POST", path, body)))
+
+        race.also = bind
+        found = await poured(race)
+        await asyncio.gather(*binds)
+        api.close()
+        return {"live_limit_per_s": found}
+
+
+async def poured(race: Course) -> float:
+    """Make the groups and the pods as fast as they are taken; pods per second from the first group to the last bind."""
+    things, before = ten_by_hundred(), len(race.bound)
+    began = time.monotonic()
+    await race.stage.make(*(thing for thing in things if thing["kind"] != "Pod"))
+    await race.stage.make(*(thing for thing in things if thing["kind"] == "Pod"), read=False)
+    await race.until_bound(before + 1000, 60, 3)
+    times = [at for name, at in race.bound.items() if name != "probe"]
+    return len(times) / (max(times) - began)
 
 
 async def settled(race: Course) -> None:
@@ -267,6 +295,7 @@ async def small_gangs(race: Course) -> None:
 RACES: dict[str, Callable[[], Coroutine[Any, Any, Figures]]] = {
     "bind_limit": bind_limit,
     "drain": drain,
+    "live_limit": live_limit,
     "live": live,
     "gang512": gang512,
     "mixed": mixed,
@@ -276,7 +305,7 @@ RACES: dict[str, Callable[[], Coroutine[Any, Any, Figures]]] = {
     "head_gang": head_gang,
     "restart": restart,
 }
-REPEATED = {"bind_limit": 3, "drain": 3, "live": 3, "gang512": 3, "no_fit": 2}
+REPEATED = {"bind_limit": 5, "drain": 5, "live_limit": 3, "live": 5, "gang512": 3, "no_fit": 3}
 
 
 def run(name: str, race: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
@@ -299,18 +328,21 @@ def figures(wanted: list[str]) -> Figures:
         for figure, value in new.items():
             found.setdefault(figure, []).append(value)
         print(f"{name}: {', '.join(f'{k} {v:.2f}' for k, v in new.items())}", file=sys.stderr, flush=True)
-    return derived({name: statistics.median(values) for name, values in found.items()})
+    return {name: statistics.median(values) for name, values in derived(found).items()}
 
 
-def derived(found: Figures) -> Figures:
-    """Ratios of what was measured in the same run."""
+def derived(found: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Ratios of what was measured in the same round; where one was measured once, all are compared with that."""
     for name, over, under in (
         ("drain_of_limit", "drain_pods_per_s", "bind_limit_per_s"),
+        ("live_of_limit", "live_pods_per_s", "live_limit_per_s"),
         ("ratio_native_drain", "drain_pods_per_s", "native_drain_pods_per_s"),
         ("ratio_native_gang512", "native_gang512_s", "gang512_s"),
     ):
         if over in found and under in found:
-            found[name] = found[over] / found[under]
+            more = max(len(found[over]), len(found[under]))
+            tops, bottoms = (found[which] * (more if len(found[which]) == 1 else 1) for which in (over, under))
+            found[name] = [top / bottom for top, bottom in zip(tops, bottoms, strict=False)]
     return found
 
 

@@ -33,6 +33,8 @@ class Course:
         self.told: dict[str, float] = {}
         self.nodes: dict[str, str] = {}
         self.listener = Listener(stage.api, "/api/v1/pods", Pod, self._put, lambda _: None, lambda: None)
+        self.also: Callable[[Pod], None] = lambda _: None
+        """Who else wants to see the pods."""
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
         self._watching: asyncio.Task[Any] | None = None
@@ -53,6 +55,7 @@ class Course:
             self.nodes[name] = pod.spec.node_name
         if name not in self.told and any(c.type == "PodScheduled" for c in pod.status.conditions or []):
             self.told[name] = now
+        self.also(pod)
 
     async def watch(self) -> None:
         """See from now on which pods are bound."""
@@ -110,9 +113,16 @@ class Course:
 
     def peak_mb(self) -> float:
         """The most memory the scheduler has had."""
+        return self._status_mb("VmHWM")
+
+    def memory_mb(self) -> float:
+        """What it has now."""
+        return self._status_mb("VmRSS")
+
+    def _status_mb(self, field: str) -> float:
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+        return int(next((line for line in lines if line.startswith(field)), "- 0").split()[1]) / 1024
 
     def end(self) -> None:
         """End the scheduler."""
