@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tutti.api.client import JobHandle
+from tutti.api.handles import JobHandle
 from tutti.cli.submission import submission
 
 

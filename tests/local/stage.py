@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tutti.api.client import Client, JobHandle, job_path
+from tutti.api.client import Client, job_path
+from tutti.api.handles import JobHandle
 from tutti.api.home import Home
 from tutti.local.keeper import records, tree
 

@@ -74,7 +74,21 @@ def test_submit_wait_and_every_way_to_look(made):
     assert {"name", "state", "members", "placed", "reason", "eta"} <= set(row)
     assert "seen" in tutti(made, "queue", "-a", "-o", "name").stdout.splitlines()
     assert "name: seen" in tutti(made, "queue", "-a", "-o", "yaml").stdout
-    assert tutti(made, "queue", "--columns", "name,nonsense").returncode in {0, 2}
+    assert tutti(made, "queue", "--columns", "name,nonsense").returncode == 2
+
+
+def test_sets_of_columns_have_names(made):
+    kept = made.path / "config.toml"
+    before = kept.read_text() if kept.exists() else ""
+    kept.write_text(before + '\n[columns]\nmine = "name, why, eta"\n')
+    try:
+        assert tutti(made, "queue", "-a", "--columns", "mine").stdout.split()[:3] == ["NAME", "WHY", "ETA"]
+        assert "no column 'yours'" in tutti(made, "queue", "--columns", "yours").stderr
+    finally:
+        kept.write_text(before)
+    wrong = made.path / "wrong.toml"
+    wrong.write_text('[columns]\nmine = "name,wy"\n')
+    assert "no column 'wy'" in tutti(made, "config", "--check", str(wrong)).stderr
 
 
 def test_hold_release_update_move_cancel(made):
@@ -234,6 +248,14 @@ def test_python_users_have_the_same(made, monkeypatch):
     assert job.logs(1) == "from python\n"
     assert "finished" in repr(job)
     assert "<table>" in job._repr_html_()
+    planned = client.plan(["true"], workers=1, name="dry")
+    assert planned.fits
+    assert "dry would start now" in repr(planned)
+    assert "<b>dry would start now</b>" in planned._repr_html_()
+    assert client.plan().lines
+    cluster = client.cluster()
+    assert "free" in repr(cluster)
+    assert cluster._repr_html_().count("<span") == sum(len(node["devices"]) for node in cluster.nodes)
     client.close()
 
 

@@ -9,15 +9,20 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from tutti.errors import Misused, NoDaemon, NotFound, Refused, TuttiError
 
 from .home import Home, home
 
+if TYPE_CHECKING:
+    from .handles import ClusterShown, JobHandle, PlanShown
+
 ERRORS: dict[int, type[TuttiError]] = {2: Misused, 3: NotFound, 4: Refused, 5: NoDaemon}
 START_S = 20.0
+SERVICE_S = 5.0
+"""How long the shared service may take to be started again."""
 AGAIN_S = 0.2
 """How long a daemon that went away may take to come back by itself."""
 Answer = dict[str, Any]
@@ -107,8 +112,14 @@ class Client:
             made.connect(str(self.home.socket))
         except OSError:
             made.close()
-            raise NoDaemon("no daemon is running here", str(self.home.path), "tutti run ... starts one") from None
+            raise self._not_up() from None
         self._socket, self._file = made, made.makefile("rb")
+
+    def _not_up(self) -> NoDaemon:
+        if self.home.is_shared:
+            said = "the service that all users of this machine share is not running"
+            return NoDaemon(said, str(self.home.path), "systemctl start tutti; TUTTI_HOME=FOLDER for one of your own")
+        return NoDaemon("no daemon is running here", str(self.home.path), "tutti run ... starts one")
 
     def is_up(self) -> bool:
         """Whether a daemon answers."""
@@ -121,6 +132,9 @@ class Client:
     def start(self, devices: str = "") -> None:
         """Make sure that a daemon runs. `devices` counts only for the one that is started here."""
         if self.is_up():
+            return
+        if self.home.is_shared:
+            self._await_socket(SERVICE_S)
             return
         self._make_home()
         import subprocess  # noqa: PLC0415 - only the first command needs it
@@ -157,11 +171,13 @@ class Client:
                 "TUTTI_HOME=FOLDER names another place",
             ) from None
 
-    def _await_socket(self) -> None:
+    def _await_socket(self, patience_s: float = START_S) -> None:
         """Another daemon may have won the race to start; then its socket is there in a moment."""
-        limit = time.monotonic() + START_S
+        limit = time.monotonic() + patience_s
         while not self.is_up():
             if time.monotonic() > limit:
+                if self.home.is_shared:
+                    raise self._not_up()
                 raise NoDaemon("the daemon did not start", str(self.home.log), "look at the end of that file")
             time.sleep(0.02)
 
@@ -175,7 +191,24 @@ class Client:
         self.start()
         sent = {"job": said, "context": context(said)}
         row = self.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
-        return JobHandle(self, row["name"])
+        return self.handle(row["name"])
+
+    def plan(self, command: list[str] | tuple[str, ...] | str = (), **job: Any) -> "PlanShown":
+        """What would happen to such a job now, or without one what the plan is; nothing is submitted."""
+        from .context import context  # noqa: PLC0415 - only submissions need it
+        from .handles import PlanShown  # noqa: PLC0415
+
+        said = {**job, "command": command} if command else job
+        self.start()
+        sent = {"job": said, "context": context(said)}
+        return PlanShown(self.post("/v1/plan", sent) if said else self.get("/v1/plan"))
+
+    def cluster(self) -> "ClusterShown":
+        """The nodes and devices as they are now."""
+        from .handles import ClusterShown  # noqa: PLC0415
+
+        self.start()
+        return ClusterShown(self.get("/v1/nodes")["nodes"])
 
     def waited(self, name: str, seconds: float) -> Answer:
         """A job that has ended, or the state it is in when the time is over.
@@ -198,54 +231,13 @@ class Client:
     def job(self, name: str) -> "JobHandle":
         """A job that is there already."""
         self.get(job_path(name))
+        return self.handle(name)
+
+    def handle(self, name: str) -> "JobHandle":
+        """A job by name, whether it is there or not."""
+        from .handles import JobHandle  # noqa: PLC0415 - no command needs it
+
         return JobHandle(self, name)
-
-
-class JobHandle:
-    """One job, by name."""
-
-    def __init__(self, client: Client, name: str) -> None:
-        self.client, self.name = client, name
-
-    def row(self) -> Answer:
-        """Its state, size, place, reason ..."""
-        found: Answer = self.client.get(job_path(self.name))["job"]
-        return found
-
-    def wait(self) -> int:
-        """Its exit code, once it has ended."""
-        while True:
-            answer = self.client.get(job_path(self.name, "wait"), **{"for": 30})
-            if answer["ended"]:
-                return int(answer["job"]["code"] or 0)
-
-    def why(self) -> str:
-        """Why it waits, in words."""
-        return "\n".join(self.client.get(job_path(self.name, "why"))["lines"])
-
-    def logs(self, rank: int = -1) -> str:
-        """The end of a rank's output."""
-        return str(self.client.get(job_path(self.name, "logs"), rank=rank)["text"])
-
-    def cancel(self) -> None:
-        """End it."""
-        self.client.post(job_path(self.name, "cancel"))
-
-    def __repr__(self) -> str:
-        row = self.row()
-        return f"<job {self.name}: {row['state']}{', ' + row['reason'] if row.get('reason') else ''}>"
-
-    def _repr_html_(self) -> str:
-        row = self.row()
-        cells = "".join(f"<tr><th>{key}</th><td>{_escaped(row.get(key, ''))}</td></tr>" for key in SHOWN)
-        return f"<table>{cells}</table>"
-
-
-SHOWN = ("name", "state", "members", "placed", "reason", "eta")
-
-
-def _escaped(value: object) -> str:
-    return str(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def job_path(name: str, *rest: str) -> str:

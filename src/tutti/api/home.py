@@ -8,6 +8,7 @@ from tutti.errors import Misused
 SOCKET_BYTES = 107
 SHARED = Path("/var/lib/tutti")
 """Home of the one service for all users; see `tutti setup --system`."""
+UNIT = Path("/etc/systemd/system/tutti.service")
 LONGEST_TAIL = len("/runs/0123456789abcdef/s")
 
 
@@ -22,6 +23,11 @@ class Home:
                 str(path),
                 f"a folder with a path of at most {SOCKET_BYTES - LONGEST_TAIL} bytes",
             )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it belongs to the one service for all users, which only systemd starts."""
+        return self.path == SHARED
 
     @property
     def socket(self) -> Path:
@@ -76,7 +82,8 @@ def home() -> Home:
     chosen = os.environ.get("TUTTI_HOME")
     if chosen:
         return Home(Path(chosen).expanduser().absolute())
-    if (SHARED / "daemon.sock").exists():
+    # A service that is being restarted is the service all the same.
+    if (SHARED / "daemon.sock").exists() or (UNIT.exists() and SHARED.is_dir()):
         return Home(SHARED)
     state = os.environ.get("XDG_STATE_HOME")
     return Home((Path(state) if state else Path.home() / ".local" / "state") / "tutti")

@@ -13,6 +13,7 @@ from tutti.engine.read_policy import duration, read_policy
 from tutti.errors import Misused
 from tutti.jobs.amounts import memory
 from tutti.jobs.problems import Misread
+from tutti.views.queue import known_columns
 
 UNKNOWN = re.compile(r"unknown field `(\w+)`(?: - at `\$?\.?([^`]*)`)?")
 
@@ -106,6 +107,8 @@ class Settings(Data, frozen=True, kw_only=True):
     """Hooks of every job."""
     admins: tuple[str, ...] = ()
     """Users who may change the jobs of others, beside root and the owner of the daemon."""
+    columns: dict[str, str] = {}
+    """Sets of columns by name: with `mine = "name,why,eta"` here, `tutti queue --columns mine` shows those."""
 
     def engine_policy(self) -> Policy:
         """The policy as the engine reads it."""
@@ -141,6 +144,8 @@ def checked(text: str, source: str) -> Settings:
         settings = msgspec.convert(tomllib.loads(text), Settings)
         settings.engine_policy()
         settings.engine_queues()
+        for names in settings.columns.values():
+            known_columns(names.split(","))
         memory(settings.logs.bytes), memory(settings.logs.total)
         duration(settings.logs.keep), duration(settings.history.keep)
     except tomllib.TOMLDecodeError as problem:

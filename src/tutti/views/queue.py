@@ -14,16 +14,18 @@ def queue_lines(jobs: Sequence[Row], width: int, wide: bool, chosen: Sequence[st
     """The table; a sentence where there is nothing to list."""
     if not jobs:
         return ["no jobs"]
-    columns = _chosen(chosen) if chosen else _telling(jobs, wide)
+    columns = known_columns(chosen) or _telling(jobs, wide)
     rows = [[name.upper() for name in columns], *([COLUMNS[name](job) for name in columns] for job in jobs)]
     return [_cut(line, width) for line in table(rows, right=False)]
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
-    unknown = [name for name in names if name not in COLUMNS]
+def known_columns(names: Sequence[str]) -> list[str]:
+    """Names of columns, after each was looked up."""
+    found = [name.strip() for name in names if name.strip()]
+    unknown = [name for name in found if name not in COLUMNS]
     if unknown:
         raise Misused(f"there is no column {unknown[0]!r}", hint=f"--columns {','.join(COLUMNS)}")
-    return list(names)
+    return found
 
 
 def _telling(jobs: Sequence[Row], wide: bool) -> list[str]:
@@ -97,6 +99,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "priority": lambda job: str(job.get("priority", 0)),
     "progress": progress,
     "reason": lambda job: job.get("reason", ""),
+    "why": lambda job: job.get("reason", ""),
     "eta": lambda job: job.get("eta", ""),
     "placed": lambda job: job.get("placed", ""),
     "devices": lambda job: str(job["devices"]),
