@@ -41,7 +41,7 @@ from tutti.engine.model import (
     Window,
 )
 from tutti.engine.plan import Plan, Start
-from tutti.engine.policy import Order, Policy, Reclaim, Reservation, Term
+from tutti.engine.policy import Break, Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.view import View
 from tutti.engine.world import World
 
@@ -342,6 +342,7 @@ policies = st.builds(
         depth=st.sampled_from([-1, 0, 1, 1, 2]),
         quantile=st.sampled_from([50, 90, 100]),
         max_wait=st.sampled_from([0, 50 * SECOND, 86_400 * SECOND]),
+        breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),
     ),
     reclaim=st.builds(Reclaim, st.booleans(), st.booleans(), st.booleans(), st.just(0) | seconds),
 )  # fmt: skip
@@ -353,6 +354,7 @@ plain_policies = st.builds(
         depth=st.sampled_from([-1, 0, 1, 1, 2]),
         quantile=st.sampled_from([50, 90, 100]),
         max_wait=st.sampled_from([0, 0, 50 * SECOND]),
+        breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),
     ),
     reclaim=st.just(Reclaim(surplus=False, priority=False, quota=False)),
 )

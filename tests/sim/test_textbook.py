@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sim.textbook import Entry, starts
+from tests.sim.textbook import Entry, promised_starts, starts
 from tutti.engine.model import SECOND
 from tutti.engine.presets import PRESETS
 from tutti.sim.cluster import plain
@@ -25,13 +25,15 @@ def logs(draw):
     return sorted(found, key=lambda job: job.submit)
 
 
-def played(jobs, policy):
+def played(jobs, policy, nodes=PROCESSORS):
+    """Starts on so many nodes that have all processors together."""
     rows = [
-        Row(f"{at:02d}", job.submit * SECOND, job.run * SECOND, job.width, job.request * SECOND + 1)
+        Row(f"{at:02d}", job.submit * SECOND, job.run * SECOND, job.width, job.request * SECOND)
         for at, job in enumerate(jobs)
     ]
-    tasks = Tasks(Log("made", "made", rows, "slot"), Cut("slot", 1, whole_nodes=False), Estimates())
-    cluster = plain(PROCESSORS, 1, "slot")
+    cut = Cut("slot", PROCESSORS // nodes, whole_nodes=nodes == 1)
+    tasks = Tasks(Log("made", "made", rows, "slot"), cut, Estimates())
+    cluster = plain(nodes, PROCESSORS // nodes, "slot")
     notices: list[object] = []
     simulation = Simulation(tasks, cluster, PRESETS[policy].policy, "slot", one_by_one=True, tell=notices.append)
     found = [at // SECOND for at in simulation.run().started]
@@ -43,3 +45,8 @@ def played(jobs, policy):
 @given(jobs=logs())
 def test_the_engine_starts_every_job_when_the_textbook_does(policy, backfill, jobs):
     assert played(jobs, policy) == starts(jobs, PROCESSORS, backfill)
+
+
+@given(jobs=logs())
+def test_where_all_are_promised_a_start_it_is_the_textbooks_on_one_node(jobs):
+    assert played(jobs, "conservative", nodes=1) == promised_starts(jobs, PROCESSORS)

@@ -1,4 +1,4 @@
-"""First come first served and EASY as textbooks have them: counts of processors, no nodes, no engine."""
+"""First come first served, EASY and conservative as textbooks have them: counts of processors, no nodes, no engine."""
 
 import heapq
 from typing import NamedTuple
@@ -74,3 +74,51 @@ class _Machine:
         self.free -= self.jobs[at].width
         self.started[at] = now
         heapq.heappush(self.events, (now + self.jobs[at].run, 1, len(self.events) + 1000 * now, at))
+
+
+def promised_starts(jobs: list[Entry], processors: int) -> list[int]:
+    """When each job starts where all are promised a start when they are submitted, and a better one as others end."""
+    return _Promises(jobs, processors).play()
+
+
+class _Promises:
+    def __init__(self, jobs: list[Entry], processors: int) -> None:
+        self.jobs, self.processors = jobs, processors
+        self.start: dict[int, int] = {}
+        """Of jobs that have not ended: when they started or are promised to."""
+        self.running: set[int] = set()
+        self.found = [-1] * len(jobs)
+
+    def play(self) -> list[int]:
+        events = [(job.submit, 0, at) for at, job in enumerate(self.jobs)]
+        heapq.heapify(events)
+        while events:
+            now, kind, at = heapq.heappop(events)
+            moved = list[int]()
+            if kind == 0:
+                moved = [at]
+            elif kind == 1:
+                del self.start[at]
+                self.running.remove(at)
+                moved = [other for other in sorted(self.start) if self.start[other] > now]
+            elif self.start.get(at) == now and at not in self.running:
+                self.found[at] = now
+                self.running.add(at)
+                heapq.heappush(events, (now + self.jobs[at].run, 1, at))
+            for other in moved:
+                self.start.pop(other, None)
+                self.start[other] = self._earliest(other, now)
+                heapq.heappush(events, (self.start[other], 2, other))
+        return self.found
+
+    def _earliest(self, at: int, now: int) -> int:
+        ends = (self.start[other] + self.jobs[other].request for other in self.start)
+        return min(start for start in {now, *(end for end in ends if end > now)} if self._fits(at, start))
+
+    def _fits(self, at: int, start: int) -> bool:
+        moments = {start, *(begin for begin in self.start.values() if start < begin < start + self.jobs[at].request)}
+        return all(self._used(moment) + self.jobs[at].width <= self.processors for moment in moments)
+
+    def _used(self, moment: int) -> int:
+        there = (o for o, begin in self.start.items() if begin <= moment < begin + self.jobs[o].request)
+        return sum(self.jobs[other].width for other in there)

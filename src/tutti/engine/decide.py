@@ -19,6 +19,7 @@ from .repair import drain, mend
 from .reserve import (
     hold_targets,
     keep_promises,
+    keep_start,
     list_promises,
     may_have_promise,
     promise,
@@ -96,6 +97,8 @@ def consider(desk: Desk, job: Job) -> None:
         keep_promises(desk, job.gang.name)
         desk.unkept.clear()
     desk.unseat(job)
+    if keep_start(desk, job):
+        return
     if start(desk, job, card) or wait_for_eviction(desk, job) or reclaim(desk, job) or consolidate(desk, job):
         return
     hold_the_queue(desk, job)

@@ -46,14 +46,27 @@ def keep_promises(desk: Desk, but: str = "") -> None:
     desk.unkept = {} if mine is None else {but: mine}
 
 
-def _keep(desk: Desk, job: Job, promise: Promise) -> None:
-    """Hold a promised start on the seats it was given, or where they are gone on others."""
+def keep_start(desk: Desk, job: Job) -> bool:
+    """Hold the start a gang was promised where the policy moves it for nothing better; whether it could be held."""
+    old = job.life.promise
+    if Break.BETTER_START in desk.policy.reserve.breaks or old is None or job.life.pledge is not None:
+        return False
+    if not desk.now < old.start < NEVER or _may_be_broken(desk, job) or not _keep(desk, job, old):
+        return False
+    desk.promised += 1
+    desk.wake(old.start)
+    return True
+
+
+def _keep(desk: Desk, job: Job, promise: Promise) -> bool:
+    """Hold a promised start on the seats it was given, or where they are gone on others; whether there were any."""
     start = max(promise.start, desk.now)
     if hold_if_free(desk, job, start, promise.seats):
-        return
+        return True
     sitting = sit_at(desk, job, start)
     if sitting is not None:
         sitting.take(desk)
+    return sitting is not None
 
 
 def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> bool:

@@ -76,7 +76,7 @@ class _Pass:
         promised = [(job.life.promise, job) for job in waiting if job.life.promise is not None]
         if any(job.life.pledge is not None for job in waiting):
             raise Beyond("pledges")
-        highest = max((job.gang.priority for job in waiting if job.life.promise is None), default=-NEVER)
+        highest = self._highest()
         breakable = Break.HIGHER_PRIORITY in self.policy.reserve.breaks
         for promise, job in sorted(promised, key=lambda p: (p[0].start, p[1].gang.name)):
             if job is not but and promise.start < NEVER and not (breakable and job.gang.priority < highest):
@@ -102,6 +102,9 @@ class _Pass:
         self._keep_promises(self.unkept, job)
         self.unkept = []
         self.stays = [stay for stay in self.stays if stay.gang != name]
+        if self._keeps_its_start(job):
+            self.blocked.append(job)
+            return
         seats = self._take(job, self.now)
         if seats is not None:
             start = Resume if job.life.state is State.PARKED else Start
@@ -113,6 +116,23 @@ class _Pass:
             self.strict.setdefault("" if self.policy.order.strict else job.gang.queue, name)
         self._promise(job)
         self.blocked.append(job)
+
+    def _keeps_its_start(self, job: Job) -> bool:
+        """Whether the gang has a promise that is not moved for a better one, and there is still room for it."""
+        old, breaks = job.life.promise, self.policy.reserve.breaks
+        if old is None or Break.BETTER_START in breaks or not self.now < old.start < NEVER:
+            return False
+        if Break.HIGHER_PRIORITY in breaks and job.gang.priority < self._highest():
+            return False
+        kept = self._hold(job, old, old.start) or self._take(job, old.start, promised=True) is not None
+        self.promised += kept
+        return kept
+
+    def _highest(self) -> int:
+        """The highest priority of those who wait without a promise."""
+        waiting = (self.view.held(slot) for slot in self.view.queued)
+        free = (j.gang.priority for j in waiting if j.life.promise is None and j.life.state is not State.HELD)
+        return max(free, default=-NEVER)
 
     def _gate(self, job: Job) -> Token | None:
         """The first thing that keeps a gang out of the running."""

@@ -16,9 +16,10 @@ class Rank(IntEnum):
     """What goes first among happenings of one moment."""
 
     NODES = 0
-    EARLY_ARRIVAL = 1
-    ENDS = 2
-    ARRIVAL = 3
+    DUE = 1
+    EARLY_ARRIVAL = 2
+    ENDS = 3
+    ARRIVAL = 4
 
 
 class Agenda:
@@ -41,6 +42,10 @@ class Agenda:
     def next_at(self) -> int:
         """When the next thing happens."""
         return self._heap[0][0] if self._heap else NEVER
+
+    def has_due(self, now: int) -> bool:
+        """Whether the next thing is another end that was expected just now."""
+        return bool(self._heap) and self._heap[0][:2] == (now, Rank.DUE)
 
     def pop(self) -> Happening:
         """The next thing."""

@@ -88,6 +88,8 @@ class Cluster:
         self.resource = resource
         self.charge = charge
         self.predictor = predictor
+        self.due_first = False
+        """Whether what ends just when it was expected to does so before others of that moment are submitted."""
         self.held = 0
         """Devices that are held by anybody."""
         self.runs: dict[str, Run] = {}
@@ -194,7 +196,8 @@ class Cluster:
         left = max(run.task.work - run.done, 0)
         have, want = run.pace
         took = left if have == want else -(-left * want // have)
-        self._later(run, now + took + self._stalls(run, took), self._finish)
+        is_due = self.due_first and took == run.task.gang.estimate.limit
+        self._later(run, now + took + self._stalls(run, took), self._finish, Rank.DUE if is_due else Rank.ENDS)
 
     def _stalls(self, run: Run, length: int) -> int:
         """Time spent on snapshots while so much time is computed."""
@@ -312,8 +315,8 @@ class Cluster:
 
     # -- what is arranged
 
-    def _later(self, run: Run, at: int, what: Callable[[Run, int], News]) -> None:
-        self.agenda.add(at, Rank.ENDS, partial(_if_still, run, run.turn, what))
+    def _later(self, run: Run, at: int, what: Callable[[Run, int], News], rank: Rank = Rank.ENDS) -> None:
+        self.agenda.add(at, rank, partial(_if_still, run, run.turn, what))
 
     def _open_spell(self, run: Run, at: int) -> None:
         held = 0

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from tutti.drive.account import Spent
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger
@@ -11,7 +13,7 @@ from tutti.engine import events as ev
 from tutti.engine.check import Violation, check
 from tutti.engine.model import NEVER, Listing, Resizing
 from tutti.engine.plan import Plan
-from tutti.engine.policy import Policy
+from tutti.engine.policy import Break, Policy
 from tutti.engine.view import View
 from tutti.engine.world import World
 
@@ -31,6 +33,16 @@ PATIENCE = 64
 def trusting(view: View, plan: Plan, policy: Policy, now: int | None = None) -> list[Violation]:  # noqa: ARG001
     """Nothing is ever found."""
     return []
+
+
+def settled(policy: Policy) -> Policy:
+    """The same, but that nobody who was promised a start is looked at for a better one."""
+    breaks = tuple(each for each in policy.reserve.breaks if each is not Break.BETTER_START)
+    return replace(policy, reserve=replace(policy.reserve, breaks=breaks))
+
+
+def _are_submissions(found: News) -> bool:
+    return bool(found) and all(type(event) is ev.Submitted for event in found)
 
 
 class Simulation:
@@ -53,8 +65,10 @@ class Simulation:
         watch: Sequence[Watch] = (),
     ) -> None:
         """`one_by_one` lets each happening be decided on alone, submissions before ends, and nothing be decided at
-        other moments or for a job that cannot start as things are: as some studies do. `checked` lets the independent
-        checker look at every plan, as a live cluster does; the plans are the same without it, and come sooner."""
+        other moments or for a job that cannot start as things are: as some studies do. Where many are promised a start,
+        promises get better only when something ends, and what ends as expected does so before submissions.
+        `checked` lets the independent checker look at every plan, as a live cluster does; the plans are the same
+        without it, and come sooner."""
         self.record = Record(keep_nodes)
         self.agenda = Agenda()
         world = World.load(listing, policy.order.half_life)
@@ -75,6 +89,10 @@ class Simulation:
         self.now = listing.at
         self._tasks: Iterator[Task] = iter(workload)
         self._one_by_one = one_by_one
+        self._promises_many = policy.reserve.depth not in {0, 1}
+        self.cluster.due_first = one_by_one and self._promises_many
+        self._policies = (policy, settled(policy)) if self.cluster.due_first else None
+        """What decides when something ends, and when something is submitted."""
         self._arrival = Rank.EARLY_ARRIVAL if one_by_one else Rank.ARRIVAL
         self._late: News = []
         self._looks: list[Callable[[int], None]] = []
@@ -137,6 +155,9 @@ class Simulation:
             self._late += found
             return
         events, self._late = self._late + found, []
+        if self._policies is not None:
+            # Nothing that was cached depends on what may move a promise.
+            self.driver.policy = self._policies[_are_submissions(found)]
         if not events and self.driver.wake_at > now:
             return
         todo = self.driver.step(events, now)
@@ -148,7 +169,7 @@ class Simulation:
         found: News = []
         while self.agenda.next_at <= now:
             found += self.agenda.pop()(now)
-            if self._one_by_one:
+            if self._one_by_one and not self.agenda.has_due(now):
                 break
         return found
 
@@ -161,7 +182,7 @@ class Simulation:
 
     def _is_hopeless(self, event: ev.AnyEvent) -> bool:
         """A submission that there is no room for changes nothing until something else does."""
-        if type(event) is not ev.Submitted:
+        if type(event) is not ev.Submitted or self._promises_many:
             return False
         width = devices(event.gang, self.cluster.resource)
         return width > self._size - self.cluster.held

@@ -34,8 +34,10 @@ class Study(msgspec.Struct):
 
     def result(self, policy: Policy, predictor: Predictor | None = None, progress: Progress | None = None) -> Result:
         """One policy over the whole log."""
-        tasks = Tasks(self.log, Cut("slot", 1, whole_nodes=False), Estimates(EstimateSource.DECLARED))
-        cluster = plain(self.size.processors, 1, "slot")
+        processors = self.size.processors
+        tasks = Tasks(self.log, Cut("slot", processors), Estimates(EstimateSource.DECLARED))
+        # Their machine is a number of processors: which of them a job was promised must not matter.
+        cluster = plain(1, processors, "slot")
         begun = time.perf_counter()
         troubles: list[Notice] = []
         simulation = Simulation(
@@ -53,7 +55,7 @@ class Study(msgspec.Struct):
             why = f" ({troubles[0].sentence})" if troubles else ""
             raise TuttiError(f"{len(simulation.stuck)} jobs never ended under {policy.name}{why}")
         took = max(time.perf_counter() - begun, 1e-9)
-        return averages(record, policy.name, self.size.processors, took)
+        return averages(record, policy.name, processors, took)
 
 
 def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad: bool = False) -> Study:
@@ -89,8 +91,7 @@ def _row(job: Raw, at: int, digits: int, exact: bool) -> Row:
         at=job.submit * SECOND,
         run=run * SECOND,
         width=_width(job),
-        # Ends of one second arrive one by one: who has not ended by then is not late yet.
-        limit=estimate * SECOND + 1,
+        limit=estimate * SECOND,
         user=job.user,
     )
 
