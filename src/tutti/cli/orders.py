@@ -8,24 +8,28 @@ import click
 from tutti.api.client import Client, job_path
 from tutti.cli.names import jobs_argument
 from tutti.cli.output import output_option, said
+from tutti.errors import TuttiError
 
 dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 
 
 def _each(names: tuple[str, ...], verb: str, output: str, **asked: Any) -> None:
-    """One order for each name; those that can be carried out are, the first problem is told at the end."""
+    """One order for each name; those that can be carried out are, and every problem is told at the end."""
     client = Client()
-    problem: Exception | None = None
+    problems: list[TuttiError] = []
     done: list[dict[str, Any]] = []
     for name in names:
         try:
             sent = {key: value for key, value in asked.items() if value is not None}
             done.append(client.post(job_path(name, verb), sent))
-        except Exception as failed:  # noqa: BLE001 - the others must still be seen to
-            problem = problem or failed
+        except TuttiError as failed:
+            # The others must still be seen to.
+            problems.append(failed)
     said(done, output)
-    if problem is not None:
-        raise problem
+    for problem in problems[1:]:
+        click.echo(str(problem), err=True)
+    if problems:
+        raise problems[0]
 
 
 @click.command()
