@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -27,6 +28,7 @@ from tutti.train.agent.server import Server
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
 from tutti.train.agent.watch import cpu_s
+from tutti.train.bulk import copy_all, uncollected
 from tutti.train.hands import with_streaming
 from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out
@@ -179,7 +181,7 @@ def recovery() -> dict[str, float]:
     }
 
 
-def spread(figures: dict[str, list[float]]) -> dict[str, float]:
+def spread(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """The middle and the least of each."""
     middle = {f"{name}_ms": statistics.median(values) for name, values in figures.items()}
     return {**middle, **{f"{name}_best_ms": min(values) for name, values in figures.items()}}
@@ -222,40 +224,77 @@ def memory() -> dict[str, float]:
 
 
 def memory_alone() -> dict[str, float]:
+    """Beside each rollback, its floor: the same bytes copied by as many threads and nothing else."""
     state = {f"part{number}": torch.rand(2**20) for number in range(50)}
-    folder = Path(tempfile.mkdtemp(prefix="tutti-bench-", dir="/dev/shm"))
-    try:
-        protected = Protected()
-        protected.add({"state": state})
-        leaves, rest = protected.read()
-        layout = lay_out(leaves, 0, 1)
-        shelf, entry = Shelf(folder), Entry("m0-0", 1 << 16, layout.data_bytes, 2)
-        shelf.reserve(entry)
-        camera = Camera(shelf, entry)
-        stalls = [stall(camera, state, leaves, layout, rest, step) for step in range(22)]
-        rollbacks = [rollback(shelf, protected, state) for _ in range(15)]
-        camera.close()
-    finally:
-        shutil.rmtree(folder)
+    with Stand(state) as stand:
+        stalls = [stand.stall(step) for step in range(22)]
+        pairs = [(stand.rollback(), copying_ms(state)) for _ in range(25)][1:]
+    model = torch.nn.Sequential(*(torch.nn.Linear(50, 100) for _ in range(500)))
+    opt = torch.optim.AdamW(model.parameters())
+    torch.stack([parameter.sum() for parameter in model.parameters()]).sum().backward()  # type: ignore[no-untyped-call]
+    opt.step()
+    with Stand({"model": model, "opt": opt}) as many:
+        many_stalls = [many.stall(step) for step in range(8)][2:]
+        many_rollbacks = [many.rollback() for _ in range(5)]
+    rollbacks, floors = zip(*pairs, strict=True)
     return {
-        **spread({"snapshot_stall": stalls[2:], "rollback": rollbacks[1:]}),
+        **spread({"snapshot_stall": stalls[2:], "rollback": rollbacks, "plain_copy": floors}),
+        "rollback_over_copy": statistics.median(ours / floor for ours, floor in pairs),
+        "snapshot_of_4000_tensors_ms": statistics.median(many_stalls),
+        "rollback_of_4000_tensors_ms": statistics.median(many_rollbacks),
         "torch_save_ms": rivals.torch_save_ms(state),
     }
 
 
-def stall(camera: Camera, state: dict[str, torch.Tensor], leaves: Any, layout: Any, rest: Any, step: int) -> float:
-    torch._foreach_add_(list(state.values()), 1.0)
-    began = time.perf_counter()
-    assert camera.take(Label(1, step, "bench", 0, 0), leaves, layout, rest)
-    return (time.perf_counter() - began) * 1e3
+class Stand:
+    """A state, changed as a step changes it, its snapshots, and the way back; from reading it to the last byte."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tutti-bench-", dir="/dev/shm"))
+        self.protected = Protected()
+        self.protected.add({"state": state} if all(map(torch.is_tensor, state.values())) else state)
+        leaves, _ = self.protected.read()
+        self.tensors = [leaf.tensor for leaf in leaves.values()]
+        self.layout = lay_out(leaves, 0, 1)
+        entry = Entry("m0-0", len(self.layout.text) + (1 << 20), self.layout.data_bytes, 2)
+        self.shelf = Shelf(self.folder)
+        self.shelf.reserve(entry)
+        self.camera = Camera(self.shelf, entry)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.camera.close()
+        shutil.rmtree(self.folder)
+
+    def stall(self, step: int) -> float:
+        torch._foreach_add_(self.tensors, 1.0)
+        began = time.perf_counter()
+        with uncollected():
+            leaves, rest = self.protected.read()
+            self.protected.check(leaves)
+            assert self.camera.take(Label(1, step, "bench", 0, 0), leaves, self.layout, rest)
+        return (time.perf_counter() - began) * 1e3
+
+    def rollback(self) -> float:
+        torch._foreach_add_(self.tensors, 1.0)
+        began = time.perf_counter()
+        with Memory([self.shelf]) as found:
+            step = found.steps()[0]
+            self.protected.write(found.rest(step), found.reader(step))
+        return (time.perf_counter() - began) * 1e3
 
 
-def rollback(shelf: Shelf, protected: Protected, state: dict[str, torch.Tensor]) -> float:
+@cache
+def elsewhere(size: int) -> torch.Tensor:
+    return torch.rand(size)
+
+
+def copying_ms(state: dict[str, torch.Tensor]) -> float:
     torch._foreach_add_(list(state.values()), 1.0)
     began = time.perf_counter()
-    with Memory([shelf]) as found:
-        step = found.steps()[0]
-        protected.write(found.rest(step), found.reader(step))
+    copy_all(zip(state.values(), elsewhere(50 << 20).chunk(50), strict=True))
     return (time.perf_counter() - began) * 1e3
 
 

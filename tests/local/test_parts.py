@@ -21,6 +21,7 @@ from tutti.errors import Misused, NotFound
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 from tutti.jobs.place import Place
+from tutti.jobs.understand import understand
 from tutti.local import devices
 from tutti.local.booking import Booking
 from tutti.local.ends import Fate, verdict
@@ -30,7 +31,7 @@ from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup, records
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
 from tutti.local.limits import limits_of
-from tutti.local.memory_bill import billed
+from tutti.local.memory_bill import billed, explained
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
 from tutti.local.remains import has_begun
@@ -251,6 +252,14 @@ def test_the_memory_of_snapshots_is_part_of_what_a_job_asks_for(line, more):
     job = Job(command=tuple(line.split()), workers="2:4", mem="4G")
     ask = billed(to_gang(job, 0, "me"), job.words).roles[0].shapes[0].ask
     assert ask["memory"] == 4 * 10**9 + int(more)
+
+
+def test_the_memory_of_snapshots_is_explained():
+    found = explained(understand(("tutti", "train", "--state", "1GB", "--", "python", "loop.py"), {"mem": "4G"}))
+    assert found.gang.roles[0].shapes[0].ask["memory"] == 4 * 10**9 + int(2 * 1e9 * 1.34)
+    assert found.sources["mem"].endswith(", and the snapshots of --state")
+    plain = understand(("python", "loop.py"), {})
+    assert explained(plain) is plain
 
 
 def test_signals_by_name():

@@ -26,6 +26,9 @@ def strike(run, scheduler, draw, number):
         scheduler.ask(Resize(f"r{number}", draw.randint(2, 5), 60.0), (Done, Released, Refused))
         return None
     pids = run.pids()
+    if not pids:
+        # Three blows in a row may have struck everybody; the next members are on their way.
+        return None
     member = draw.choice(sorted(pids))
     # One that was released may end before the blow reaches it, and before the story says so.
     with contextlib.suppress(ProcessLookupError):

@@ -9,7 +9,7 @@ import torch.distributed.checkpoint as dcp
 
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
-from tutti.train import bulk, persist, plain, snapshot
+from tutti.train import persist, plain, snapshot
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
@@ -164,15 +164,13 @@ def test_a_tensor_that_did_not_change_is_not_copied_again(tmp_path, monkeypatch)
     """Each slot is compared with what it holds itself; a write that torch does not count is still noticed."""
     copied: list[list[str]] = []
     state = {"still": torch.ones(64), "moving": torch.ones(64), "sly": torch.ones(64)}
-    usual = bulk.copy_all
-    names = {tensor.data_ptr(): name for name, tensor in state.items()}
+    usual = snapshot.copy_parts
 
-    def counting(pairs):
-        pairs = list(pairs)
-        copied.append(sorted(names[tensor.data_ptr()] for _, tensor in pairs))
-        usual(pairs)
+    def counting(frame, parts):
+        copied.append(sorted(frame.layout.parts[at].name.removeprefix("s/") for at in parts))
+        usual(frame, parts)
 
-    monkeypatch.setattr(snapshot, "copy_all", counting)
+    monkeypatch.setattr(snapshot, "copy_parts", counting)
     protected = Protected()
     protected.add({"s": state})
     leaves, rest = protected.read()

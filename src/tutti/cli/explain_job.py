@@ -29,12 +29,13 @@ def explain_job(what: tuple[str, ...], output: str, schema: bool, **options: Any
     from tutti.jobs.explain import as_json, lines  # noqa: PLC0415 - not needed for --help
     from tutti.jobs.surroundings import known_variables  # noqa: PLC0415
     from tutti.jobs.understand import understand  # noqa: PLC0415
+    from tutti.local.memory_bill import explained  # noqa: PLC0415
 
     if len(what) == 3 and what[1] in {"-o", "--output"} and what[2] in FORMATS:
         output = what[2]
         what = what[:1]
     said = {field: value for field, value in data_from(options).items() if field != "as_processes"}
-    found = understand(what, said, env=known_variables(os.environ))
+    found = explained(understand(what, said, env=known_variables(os.environ)))
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=1))
         return

@@ -6,12 +6,23 @@ from msgspec.structs import replace
 
 from tutti.engine.model import Gang, Role
 from tutti.jobs.job import MEMORY
+from tutti.jobs.understood import Understood
 from tutti.train.agent.bill import bill_of
 
 
 def billed(gang: Gang, words: Sequence[str]) -> Gang:
     """The gang with the memory of its snapshots, if its line names the state they are of (`--state 3GB`)."""
     return replace(gang, roles=tuple(_billed(role, words) for role in gang.roles))
+
+
+def explained(found: Understood) -> Understood:
+    """What was understood of a job, with the memory of its snapshots and where it comes from."""
+    gang = billed(found.gang, found.job.words)
+    if gang == found.gang:
+        return found
+    own = found.sources.get("mem")
+    source = f"{own}, and the snapshots of --state" if own else "the snapshots of --state"
+    return replace(found, gang=gang, sources={**found.sources, "mem": source})
 
 
 def _billed(role: Role, words: Sequence[str]) -> Role:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 from tutti.train.errors import LostState
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A block of a tensor: where it begins, and how large it is, in each dimension."""
 
     offsets: Shape
@@ -44,23 +43,23 @@ def whole(shape: Sequence[int]) -> Box:
     return Box((0,) * len(shape), tuple(shape))
 
 
-@dataclass(frozen=True)
-class Holding:
-    """One tensor's box in one place."""
+class Holding(NamedTuple):
+    """One tensor's box in one place, and where its bytes begin there."""
 
     source: str
     name: str
     box: Box
+    at: int = 0
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """Take this part of a tensor from there."""
 
     source: str
     name: str
     part: Box
     held: Box
+    at: int = 0
 
 
 def plan(name: str, want: Box, held: Iterable[Holding], prefer: Sequence[str] = ()) -> list[Copy]:
@@ -69,7 +68,7 @@ def plan(name: str, want: Box, held: Iterable[Holding], prefer: Sequence[str] = 
         return []
     held = list(held)
     if len(held) == 1 and held[0].box == want:
-        return [Copy(held[0].source, name, want, want)]
+        return [Copy(held[0].source, name, want, want, held[0].at)]
     rank = {source: place for place, source in enumerate(prefer)}
     ordered = sorted(
         held, key=lambda holding: (rank.get(holding.source, len(rank)), holding.source, holding.box.offsets)
@@ -83,7 +82,7 @@ def plan(name: str, want: Box, held: Iterable[Holding], prefer: Sequence[str] = 
             if common is None:
                 left.append(part)
                 continue
-            copies.append(Copy(holding.source, name, common, holding.box))
+            copies.append(Copy(holding.source, name, common, holding.box, holding.at))
             left += subtract(part, common)
         open_parts = left
         if not open_parts:

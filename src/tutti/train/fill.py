@@ -10,14 +10,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tutti.train import plain
 from tutti.train.agent.slots import Label, Slot
 from tutti.train.boxes import Box
 from tutti.train.domains import Move, Places, is_whole, moves
 from tutti.train.group import Group
 from tutti.train.member import Member
 from tutti.train.memory import Memory, Sealed
-from tutti.train.snapshot import ALIGN, table_of, view_of
+from tutti.train.snapshot import ALIGN, layout_of, name_of, table_of, view_of
 
 Step = tuple[int, int]
 
@@ -70,7 +69,7 @@ def boxes_in(sealed: Sequence[Sealed]) -> dict[str, list[Any]]:
 
 
 def kinds_in(sealed: Sequence[Sealed]) -> dict[str, Any]:
-    return {name: [str(dtype).removeprefix("torch."), shape] for name, (dtype, shape) in sealed[0].every.items()}
+    return {name: [name_of(dtype), shape] for name, (dtype, shape) in sealed[0].every.items()}
 
 
 def box_of(record: Sequence[Sequence[int]]) -> Box:
@@ -106,7 +105,7 @@ def share_rest(group: Group, places: Places, memory: Memory, held: Mapping[str, 
     text = b""
     if group.rank == source:
         found = memory.of(*step)[0]
-        text = json.dumps([plain.dumps(found.rest).decode(), found.label.layout]).encode()
+        text = json.dumps([found.rest_text.decode(), found.label.layout]).encode()
     rest, kind = json.loads(group.gather_bytes(text)[source])
     return rest.encode(), kind
 
@@ -163,7 +162,7 @@ def keep(
         places.append((at, taken, size))
         taken += size
         at += -(-size // ALIGN) * ALIGN
-    table = table_of(json.dumps({"held": held, "every": every}).encode(), rest[0])
+    table = table_of(layout_of(held, every), rest[0])
     entry = member.ask_slots(f"{member.name}-guest{step[0]}-{step[1]}-{len(memory.sealed)}", len(table), at, 1, "guest")
     slot: Slot = next(iter(member.shelf.open(entry, is_filled=True)))
     with slot.writing(Label(step[1], step[0], rest[1], at, len(table)), table) as data:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -13,21 +15,49 @@ from tutti.train import plain
 from tutti.train.agent.shelf import Shelf
 from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
 from tutti.train.boxes import Box, Holding, plan, whole
-from tutti.train.bulk import Copies
+from tutti.train.bulk import Copies, uncollected
 from tutti.train.errors import LostState
 from tutti.train.snapshot import view_of
 
+Kinds = dict[str, tuple[torch.dtype, tuple[int, ...]]]
+Boxes = dict[str, list[tuple[Box, int]]]
 
-@dataclass
+
 class Sealed:
-    """One pinned slot and what it says it holds."""
+    """One pinned slot and what it says it holds, read when it is asked for."""
 
-    source: str
-    slot: Slot
-    label: Label
-    held: dict[str, list[tuple[Box, int]]]
-    every: dict[str, tuple[torch.dtype, tuple[int, ...]]]
-    rest: dict[str, Any]
+    def __init__(self, source: str, slot: Slot, label: Label) -> None:
+        self.source, self.slot, self.label = source, slot, label
+        *texts, self.rest_text = slot.table()
+        self.parts: tuple[bytes, bytes] = (texts[0], texts[1])
+
+    @property
+    def held(self) -> Boxes:
+        return boxes_of(self.parts[0])
+
+    @property
+    def every(self) -> Kinds:
+        return kinds_of(self.parts[1])
+
+    @cached_property
+    def address(self) -> int:
+        """Where the bytes begin in this process."""
+        return int(torch.frombuffer(self.slot.data, dtype=torch.uint8).data_ptr())
+
+
+@lru_cache(maxsize=64)
+def boxes_of(text: bytes) -> Boxes:
+    """Where the parts of a slot are; the other slots of the same member say the same."""
+    return {
+        name: [(Box(tuple(offsets), tuple(sizes)), at) for offsets, sizes, at in boxes]
+        for name, boxes in json.loads(text).items()
+    }
+
+
+@lru_cache(maxsize=4)
+def kinds_of(text: bytes) -> Kinds:
+    """Type and shape of every tensor of a step; the slots of all ranks say the same."""
+    return {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in json.loads(text).items()}
 
 
 @dataclass
@@ -42,8 +72,10 @@ class Memory:
     broken: list[str] = field(default_factory=list)
     _pins: ExitStack = field(default_factory=ExitStack)
     _complete: dict[int, list[Sealed]] = field(default_factory=dict)
+    _known: dict[tuple[tuple[bytes, bytes], ...], bool] = field(default_factory=dict)
 
     def __enter__(self) -> Memory:  # noqa: PYI034 - Self is newer than Python 3.10
+        self._pins.enter_context(uncollected())
         for shelf in self.shelves:
             for entry in shelf.entries():
                 for number, slot in enumerate(shelf.open(entry)):
@@ -74,7 +106,8 @@ class Memory:
 
     def rest(self, step: int) -> dict[str, Any]:
         """The plain state of a step; everyone wrote the same, or its own part of it."""
-        whole_rest: dict[str, Any] = merge([sealed.rest for sealed in self._of(step)])
+        texts = dict.fromkeys(sealed.rest_text for sealed in self._of(step))
+        whole_rest: dict[str, Any] = merge([plain.loads(text) for text in texts])
         return whole_rest
 
     def reader(self, step: int, prefer: Iterable[str] = ()) -> Reader:
@@ -85,8 +118,15 @@ class Memory:
         if step not in self._complete:
             numbers = sorted({item.label.generation for item in self.sealed if item.label.step == step}, reverse=True)
             sets = (self.of(step, number) for number in numbers)
-            self._complete[step] = next((sealed for sealed in sets if is_complete(sealed)), [])
+            self._complete[step] = next((sealed for sealed in sets if self._is_complete(sealed)), [])
         return self._complete[step]
+
+    def _is_complete(self, sealed: list[Sealed]) -> bool:
+        """Asked once of parts that are all alike, as those of one step and of the one before it are."""
+        key = tuple(sorted(item.parts for item in sealed))
+        if key not in self._known:
+            self._known[key] = is_complete(sealed)
+        return self._known[key]
 
     def _pin(self, source: str, slot: Slot) -> None:
         try:
@@ -98,7 +138,7 @@ class Memory:
             self.broken.append(source)
             slot.close()
             return
-        self.sealed.append(open_table(source, slot, label))
+        self.sealed.append(Sealed(source, slot, label))
 
 
 class Reader:
@@ -106,20 +146,22 @@ class Reader:
 
     def __init__(self, sealed: list[Sealed], prefer: tuple[str, ...]) -> None:
         self.sealed = {item.source: item for item in sealed}
-        self._found = list(self.sealed.values())
         self.prefer = prefer
-        self.bytes_read = 0
+        self._held = holdings(sealed)
+        self._every = every_tensor(sealed)
         self._copies = Copies()
 
     def __call__(self, name: str, target: torch.Tensor, box: Box) -> None:
         """Fill `target`, which is this box of the named tensor, by the next `settle`."""
-        for copy in plan(name, box, holdings(name, self._found), self.prefer):
+        dtype = self._every[name][0] if name in self._every else None
+        for copy in plan(name, box, self._held.get(name, []), self.prefer):
             item, held = self.sealed[copy.source], copy.held
-            at = next(at for box, at in item.held[name] if box == held)
-            view = view_of(item.slot.data, at, item.every[name][0], held)
+            if held == box == copy.part and target.is_cpu and target.dtype is dtype and target.is_contiguous():
+                self._copies.add_run((target.data_ptr(), item.address + copy.at, target.nbytes))
+                continue
+            view = view_of(item.slot.data, copy.at, item.every[name][0], held)
             into = target[copy.part.within(box)] if box.sizes else target
             self._copies.add(into, view[copy.part.within(held)] if held.sizes else view)
-            self.bytes_read += copy.part.elements * view.element_size()
 
     def settle(self) -> None:
         """All that was asked for since the last time is there."""
@@ -127,18 +169,19 @@ class Reader:
 
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         """Shape and type of the whole tensor."""
-        dtype, shape = every_tensor(self.sealed.values())[name]
+        dtype, shape = self._every[name]
         return shape, dtype
 
 
-def every_tensor(sealed: Iterable[Sealed]) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+def every_tensor(sealed: Sequence[Sealed]) -> Kinds:
     """All tensors of a step; a rank that has some layers only knows of those."""
-    return {name: kind for item in sealed for name, kind in item.every.items()}
+    found = list({id(item.every): item.every for item in sealed}.values())
+    return found[0] if len(found) == 1 else {name: kind for every in found for name, kind in every.items()}
 
 
 def merge(parts: Sequence[Any]) -> Any:
     """One structure out of several that agree where they meet: dictionaries are joined, of others the first counts."""
-    if not all(isinstance(part, dict) for part in parts):
+    if len(parts) == 1 or not all(isinstance(part, dict) for part in parts):
         return parts[0]
     keys = dict.fromkeys(key for part in parts for key in part)
     return {key: merge([part[key] for part in parts if key in part]) for key in keys}
@@ -146,9 +189,10 @@ def merge(parts: Sequence[Any]) -> Any:
 
 def is_complete(sealed: list[Sealed]) -> bool:
     """Whether these slots together hold every element of every tensor."""
+    every, parts = every_tensor(sealed), holdings(sealed)
     try:
-        for name, (_, shape) in every_tensor(sealed).items():
-            held = holdings(name, sealed)
+        for name, (_, shape) in every.items():
+            held = parts.get(name, [])
             # Nearly always somebody has all of it, or a shard is the whole of its name.
             if not any(holding.box.sizes == shape for holding in held):
                 plan(name, whole(shape), held)
@@ -157,17 +201,10 @@ def is_complete(sealed: list[Sealed]) -> bool:
     return True
 
 
-def holdings(name: str, sealed: list[Sealed]) -> list[Holding]:
-    return [Holding(item.source, name, box) for item in sealed for box, _ in item.held.get(name, [])]
-
-
-def open_table(source: str, slot: Slot, label: Label) -> Sealed:
-    """A slot's table as typed records."""
-    table = slot.table()
-    layout = table["layout"]
-    held = {
-        name: [(Box(tuple(offsets), tuple(sizes)), at) for offsets, sizes, at in boxes]
-        for name, boxes in layout["held"].items()
-    }
-    every = {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in layout["every"].items()}
-    return Sealed(source, slot, label, held, every, plain.unpack(table["rest"]))
+def holdings(sealed: Sequence[Sealed]) -> dict[str, list[Holding]]:
+    """By tensor, who has which box of it."""
+    found: dict[str, list[Holding]] = {}
+    for item in sealed:
+        for name, boxes in item.held.items():
+            found.setdefault(name, []).extend(Holding(item.source, name, box, at) for box, at in boxes)
+    return found

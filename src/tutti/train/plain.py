@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tutti.train.errors import StateChanged
@@ -18,6 +19,12 @@ class Ref:
     """Where a tensor was, by its name."""
 
     name: str
+
+
+@cache
+def ref(path: str) -> Ref:
+    """The same object for the same name: structures that did not change are compared without looking into them."""
+    return Ref(path)
 
 
 def dumps(value: Any, where: str = "state") -> bytes:
@@ -33,7 +40,7 @@ def pick(value: Any, path: str, is_tensor: Callable[[Any], bool], found: dict[st
     """The same structure with every tensor replaced by a Ref and collected under its path."""
     if is_tensor(value):
         found[path] = value
-        return Ref(path)
+        return ref(path)
     if isinstance(value, dict):
         return {key: pick(item, f"{path}/{key}", is_tensor, found) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

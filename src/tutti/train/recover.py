@@ -20,6 +20,7 @@ from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
 from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
+from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
 from tutti.train.member import AgentGone, Member
@@ -305,12 +306,14 @@ def describe(job: Job) -> dict[str, Any]:
     return {"things": job.protected.read()[1], "course": job.course.to_record()}
 
 
+@uncollected()
 def snapshot(job: Job, is_together: bool = True) -> bool:
     """Keep the state as it is after the last commit; shards also at a buddy, when everyone takes part."""
     keeper = job.keeper
     assert keeper is not None
     if not keeper.slots:
         return False
+    began = time.perf_counter()
     leaves, things = job.protected.read()
     job.protected.check(leaves)
     state = (leaves, {"things": things, "course": job.course.to_record()})
@@ -322,7 +325,9 @@ def snapshot(job: Job, is_together: bool = True) -> bool:
             is_kept = keeper.buddies.exchange(job.group, job.places, label, *state) and is_kept
     except AgentGone:
         return False
-    keeper.step = step if is_kept else keeper.step
+    if is_kept:
+        keeper.step = step
+        keeper.note_cost(time.perf_counter() - began)
     member_of(job).asked.pop("snapshot", None)
     return is_kept
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -14,8 +14,8 @@ import torch
 from tutti.train import plain
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Busy, Label, Slot
-from tutti.train.boxes import Box, share_rows
-from tutti.train.bulk import WORTH_BYTES, are_equal, copy_all
+from tutti.train.boxes import Box, Shape, share_rows
+from tutti.train.bulk import WORTH_BYTES, Copies, are_equal, is_plain
 from tutti.train.state import Leaf
 
 ALIGN = 64
@@ -70,15 +70,23 @@ def arrange(boxes: dict[str, Box | None], leaves: dict[str, Leaf]) -> Layout:
 
 
 def describe(parts: list[Part], leaves: dict[str, Leaf]) -> bytes:
-    """The part of the table that says which tensor is where, and what every tensor of the whole state is."""
+    """Two lines of the table: which tensor is where, and what every tensor of the whole state is."""
     held = {part.name: [[part.box.offsets, part.box.sizes, part.at]] for part in parts}
-    every = {name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape] for name, leaf in leaves.items()}
-    return json.dumps({"held": held, "every": every}, separators=(",", ":")).encode()
+    return layout_of(held, {name: (name_of(leaf.tensor.dtype), leaf.shape) for name, leaf in leaves.items()})
+
+
+def layout_of(held: dict[str, list[Any]], every: Mapping[str, tuple[str, Shape]]) -> bytes:
+    """The same from records. The second line is one for all ranks, which then read it once."""
+    return b"\n".join(json.dumps(part, separators=(",", ":")).encode() for part in (held, every))
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def table_of(layout: bytes, rest: bytes) -> bytes:
-    """The table of a slot: where its tensors are, and the state beside them."""
-    return b'{"layout":' + layout + b',"rest":' + rest + b"}"
+    """The table of a slot: where its tensors are, and in a last line the state beside them."""
+    return layout + b"\n" + rest
 
 
 class Camera:
@@ -86,10 +94,8 @@ class Camera:
 
     def __init__(self, shelf: Shelf, entry: Entry) -> None:
         self.slots = list(shelf.open(entry, is_filled=True))
-        self.cost_s = 0.0
         self.complete = -1
-        self._views: dict[int, tuple[Layout, list[torch.Tensor]]] = {}
-        self._seen: dict[int, list[int]] = {}
+        self._frames: dict[int, Frame] = {}
         self.is_comparing = True
         self._copy_rate = 0.0
 
@@ -97,7 +103,6 @@ class Camera:
         """Snapshot now, with the state beside the tensors (or its text); False when every slot but the newest is being
         read.
         """
-        began = time.perf_counter()
         table = table_of(layout.text, rest if isinstance(rest, bytes) else plain.dumps(rest))
         label = Label(label.generation, label.step, label.layout, layout.data_bytes, len(table))
         for number in writable(self.slots, self.complete):
@@ -106,30 +111,25 @@ class Camera:
                     self._copy(number, leaves, layout)
             except Busy:
                 continue
-            taken = time.perf_counter() - began
-            self.cost_s = taken if not self.cost_s else 0.7 * self.cost_s + 0.3 * taken
             return True
         return False
 
     def close(self) -> None:
-        self._views.clear()
+        self._frames.clear()
         for slot in self.slots:
             slot.close()
 
     def _copy(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> None:
-        views = self._view(number, leaves, layout)
-        live = [cut(leaves[part.name], part.box) for part in layout.parts]
-        # The local part of a shard is a new view each time, whose version says nothing.
-        now = [live[at]._version if leaves[part.name].is_shared else -1 for at, part in enumerate(layout.parts)]
-        before = self._seen.get(number) or [-1] * len(views)
-        still = [at for at, version in enumerate(now) if version == before[at] >= 0]
+        frame = self._frame(number, leaves, layout)
+        now = frame.versions()
+        still = [at for at, version in enumerate(now) if version == frame.seen[at] >= 0]
         began = time.perf_counter()
         # A version alone is no proof, because a write through `.data` does not count; so both are compared.
-        same = set(compress(still, are_equal((views[at], live[at]) for at in still if self.is_comparing)))
+        same = set(compress(still, are_equal([frame.runs[at] for at in still]) if self.is_comparing else ()))
         compared = time.perf_counter()
-        self._seen[number] = now
-        copy_all((views[at], live[at]) for at in range(len(views)) if at not in same)
-        looked = sum(live[at].nbytes for at in same)
+        frame.seen = now
+        copy_parts(frame, [at for at in range(len(now)) if at not in same])
+        looked = sum(frame.runs[at][2] for at in same)
         self._learn(looked, compared - began, layout.data_bytes - looked, time.perf_counter() - compared)
 
     def _learn(self, looked: int, looked_s: float, copied: int, copied_s: float) -> None:
@@ -139,15 +139,44 @@ class Camera:
         if looked >= WORTH_BYTES and looked / looked_s < self._copy_rate:
             self.is_comparing = False
 
-    def _view(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> list[torch.Tensor]:
-        # The layout itself is kept beside its views: the address of one that is gone may be another's by now.
-        known = self._views.get(number)
-        if known is None or known[0] is not layout:
-            self._seen.pop(number, None)
-            data = self.slots[number].data
-            views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
-            known = self._views[number] = (layout, views)
-        return known[1]
+    def _frame(self, number: int, leaves: dict[str, Leaf], layout: Layout) -> Frame:
+        known = self._frames.get(number)
+        if known is None or known.layout is not layout or known.leaves is not leaves:
+            seen = known.seen if known is not None and known.layout is layout else []
+            known = self._frames[number] = Frame(self.slots[number].data, leaves, layout, seen)
+        return known
+
+
+class Frame:
+    """Where everything goes in one slot, worked out once for as long as tensors and layout are the same objects."""
+
+    def __init__(self, data: memoryview, leaves: dict[str, Leaf], layout: Layout, seen: list[int]) -> None:
+        self.leaves, self.layout = leaves, layout
+        self.live = [cut(leaves[part.name], part.box) for part in layout.parts]
+        self.views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
+        pairs = list(zip(self.views, self.live, strict=True))
+        self.is_plain = [is_plain(*pair) for pair in pairs]
+        self.runs = [(view.data_ptr(), live.data_ptr(), view.nbytes) for view, live in pairs]
+        # The local part of a shard is a new view each time, whose version says nothing; other memory is not compared.
+        self.has_version = [
+            leaves[part.name].is_shared and is_plain for part, is_plain in zip(layout.parts, self.is_plain, strict=True)
+        ]
+        self.seen = seen or [-1] * len(pairs)
+
+    def versions(self) -> list[int]:
+        """How often torch has seen each tensor change; -1 where it does not know."""
+        return [live._version if known else -1 for live, known in zip(self.live, self.has_version, strict=True)]
+
+
+def copy_parts(frame: Frame, parts: Iterable[int]) -> None:
+    """Copy these parts of the live state into their slot."""
+    copies = Copies()
+    for at in parts:
+        if frame.is_plain[at]:
+            copies.add_run(frame.runs[at])
+        else:
+            frame.views[at].copy_(frame.live[at])
+    copies.settle()
 
 
 def writable(slots: Sequence[Slot], complete: int) -> list[int]:

@@ -36,6 +36,20 @@ class Leaf:
     box: Box
     is_shared: bool
 
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is the one that this was made of: the same memory, seen in the same way. That memory cannot
+        be another's, because this holds on to it.
+        """
+        if isinstance(tensor, DTensor):
+            return False
+        mine = self.tensor
+        return (
+            mine.data_ptr() == tensor.data_ptr()
+            and mine.shape == tensor.shape
+            and mine.dtype is tensor.dtype
+            and mine.stride() == tensor.stride()
+        )
+
     @property
     def bytes_whole(self) -> int:
         count = 1
@@ -50,6 +64,8 @@ class Protected:
     def __init__(self) -> None:
         self.things: dict[str, Any] = {}
         self.fingerprint = ""
+        self._leaves: dict[str, Leaf] = {}
+        self._checked: dict[str, Leaf] = {}
         self.split: list[torch.nn.Module] = []
 
     def add(self, things: dict[str, Any]) -> None:
@@ -64,17 +80,26 @@ class Protected:
         self.split = [module for module in self.modules() if has_shards(module)]
 
     def read(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
-        """The live tensors by name, and the rest of the state."""
+        """The live tensors by name, and the rest of the state. The same dictionary as the last time as long as they
+        are the same tensors, so that nobody works anything out anew.
+        """
         found: dict[str, torch.Tensor] = {}
         rest = {
             name: plain.pick(content_of(thing), name, torch.is_tensor, found) for name, thing in self.things.items()
         }
-        return {name: leaf_of(name, tensor) for name, tensor in found.items()}, rest
+        known = self._leaves
+        if len(found) != len(known) or not all(
+            name in known and known[name].is_of(tensor) for name, tensor in found.items()
+        ):
+            self._leaves = {name: leaf_of(name, tensor) for name, tensor in found.items()}
+        return self._leaves, rest
 
     def check(self, leaves: dict[str, Leaf]) -> None:
         """Refuse state whose tensors are no longer what they were. Optimizers make theirs late, so they are not part of
         it.
         """
+        if leaves is self._checked:
+            return
         late = tuple(f"{name}/" for name, thing in self.things.items() if isinstance(thing, torch.optim.Optimizer))
         fingerprint = fingerprint_of(
             {name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))}
@@ -84,7 +109,7 @@ class Protected:
                 "the protected state changed its shape: names, types and shapes of its tensors must stay as they were "
                 "at the first commit; call protect() again after changing a model"
             )
-        self.fingerprint = fingerprint
+        self.fingerprint, self._checked = fingerprint, leaves
 
     def write(self, rest: dict[str, Any], fetch: Fetch) -> None:
         """Bring every protected thing to the state described by `rest`, tensors through `fetch`."""
@@ -140,7 +165,7 @@ def restore(name: str, thing: Any, rest: Any, fetch: Fetch) -> None:
     """Restore one thing: in place where its tensors are already there, through load_state_dict where they are not."""
     live: dict[str, torch.Tensor] = {}
     have = plain.pick(content_of(thing), name, torch.is_tensor, live)
-    if refs(have) == refs(rest):
+    if have == rest or refs(have) == refs(rest):
         for path, tensor in live.items():
             leaf = leaf_of(path, tensor)
             fetch(path, leaf.tensor, leaf.box)

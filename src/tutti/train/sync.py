@@ -17,6 +17,7 @@ from tutti.train.errors import LostState, OtherRun
 from tutti.train.group import Group
 from tutti.train.memory import Memory
 from tutti.train.reduce import buckets, spread
+from tutti.train.snapshot import name_of
 from tutti.train.state import Protected, leaf_of
 
 
@@ -44,7 +45,7 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     others = memory.fingerprints() - {fingerprint}
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
-            f"run {name_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
+            f"run {run_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
             f"this loop's is {fingerprint}): choose another --run-id, or remove them with `tutti train clean`"
         )
     return memory.steps()
@@ -56,7 +57,7 @@ def inventory(memory: Memory) -> str:
     return ", ".join(f"step {step} of generation {number} in {source}" for step, number, source in found)
 
 
-def name_of(memory: Memory) -> str:
+def run_of(memory: Memory) -> str:
     """The run that these snapshots belong to, for people."""
     folder = memory.shelves[0].folder
     return (folder.parent if folder.name == "slots" else folder.parent.parent).name
@@ -66,11 +67,7 @@ def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, An
     """Send the state of one rank to those who need it; everyone takes part. Returns the plain state."""
     is_source = group.rank == source
     leaves, _ = protected.read()
-    every = {
-        name: [str(leaf.tensor.dtype).removeprefix("torch."), leaf.shape]
-        for name, leaf in leaves.items()
-        if leaf.is_shared
-    }
+    every = {name: [name_of(leaf.tensor.dtype), leaf.shape] for name, leaf in leaves.items() if leaf.is_shared}
     text = plain.dumps({"every": every, "rest": rest}) if is_source else b""
     header = plain.loads(group.gather_bytes(text)[source])
     if is_source:

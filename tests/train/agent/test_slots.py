@@ -27,7 +27,7 @@ def test_a_slot_is_a_snapshot_only_once_it_is_sealed(slot):
         memory[:3] = b"abc"
         assert slot.label() is None
     label = slot.label()
-    assert (label.step, label.layout, bytes(slot.data[:3]), slot.table()) == (5, "kind", b"abc", {})
+    assert (label.step, label.layout, bytes(slot.data[:3]), slot.table()) == (5, "kind", b"abc", [b"{}"])
 
 
 def test_a_writer_that_dies_leaves_no_snapshot_and_no_lock(slot, tmp_path):

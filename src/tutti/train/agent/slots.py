@@ -8,7 +8,6 @@ overwritten. The locks are the kernel's and die with their holder.
 from __future__ import annotations
 
 import fcntl
-import json
 import mmap
 import os
 import struct
@@ -18,10 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
-MAGIC = b"TUTTIS02"
+MAGIC = b"TUTTIS03"
 HEADER = struct.Struct("<8sIIqqQQ32sQQ")
 PAGE = 4096
 WRITING, SEALED = 1, 2
@@ -90,13 +88,12 @@ class Slot:
         text = layout.rstrip(b"\0").decode()
         return Label(generation, step, text, data, table, digest, bool(has_digest))
 
-    def table(self) -> dict[str, Any]:
-        """The table of a sealed slot."""
+    def table(self) -> list[bytes]:
+        """The lines of a sealed slot's table."""
         label = self.label()
         if label is None:
             raise NotSealed(f"{self.path.name} holds no whole snapshot")
-        table: dict[str, Any] = json.loads(self.memory[PAGE : PAGE + label.table_bytes])
-        return table
+        return self.memory[PAGE : PAGE + label.table_bytes].split(b"\n")
 
     @contextmanager
     def writing(self, label: Label, table: bytes) -> Iterator[memoryview]:
