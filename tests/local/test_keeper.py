@@ -213,6 +213,16 @@ print("clean")
     assert (done.stdout, done.stderr) == ("clean\n", "")
 
 
+def test_orphans_that_have_ended_are_not_left_lying_while_a_member_runs(stage):
+    run = stage.run("orphans", "sh", "-c", "for i in 1 2 3 4 5; do (true & true); done; echo left; exec sleep 600")
+    until(run.log, "its first line")
+    keeper = int(records.claimed_by(str(run.folder)).split("/")[1])
+    member = run.hear("members")["rows"][0][1]
+    until(lambda: tree.descendants(keeper) == [member], "nobody but the member")
+    run.line.send({"say": "stop", "grace_s": 0.0, "why": "cancel"})
+    assert run.hear("ended")["left"] == []
+
+
 def waiting(stage: Stage, nonce: str, *argv: str) -> Run:
     """A run of three members that are at the gate, and whose daemon has not said go."""
     run = stage.run(nonce, *argv, members=3, on_word=os.getpid())

@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import json
 import os
+import pathlib
 import resource
 import socket
 import sys
@@ -100,6 +101,15 @@ def test_a_service_goes_into_a_group_of_its_own_so_that_gangs_can_have_theirs(tm
     assert (tmp_path / cgroup.DAEMON / "cgroup.procs").read_text() == str(os.getpid())
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory +pids"
     assert not cgroup.nest(str(tmp_path / cgroup.DAEMON / "cgroup.procs"))
+
+
+def test_a_gang_cannot_use_up_the_numbers_of_processes(tmp_path):
+    group = cgroup.Cgroup(str(tmp_path))
+    group.limit_processes()
+    assert not any(tmp_path.iterdir()), "the kernel does not count them in this group"
+    (tmp_path / "pids.max").write_text("max")
+    group.limit_processes()
+    assert 2 * int((tmp_path / "pids.max").read_text()) <= int(pathlib.Path("/proc/sys/kernel/pid_max").read_text())
 
 
 def test_cards_by_nvml_and_strangers_on_them(tmp_path, monkeypatch):

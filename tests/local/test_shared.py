@@ -5,14 +5,20 @@ import json
 import os
 import pwd
 import resource
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.local.stage import Box, until
 from tests.web.visit import Answer, Port
+from tutti.api import client, home
 from tutti.api.client import Client, job_path
-from tutti.errors import TuttiError
+from tutti.cli import setup
+from tutti.cli.output import empty_without_daemon
+from tutti.errors import NoDaemon, TuttiError
 from tutti.train.agent import lines
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -85,6 +91,39 @@ def test_a_member_reaches_its_channel(service):
     as_nobody(service, submit("sh", "-c", line, name="channel"))
     assert service.client.job("channel").wait() == 0
     assert service.log("channel") == "reachable\n"
+
+
+@pytest.mark.parametrize("has_unit", [True, False])
+def test_a_service_that_is_down_is_not_replaced_by_a_daemon_of_ones_own(tmp_path, monkeypatch, has_unit):
+    """While it is stopped or restarted its users wait for it, and are told; once its unit is gone it counts no more."""
+    monkeypatch.delenv("TUTTI_HOME", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mine"))
+    monkeypatch.setattr(home, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(home, "UNIT", tmp_path / "unit")
+    monkeypatch.setattr(client, "SERVICE_S", 0.0)
+    (tmp_path / "shared").mkdir()
+    if not has_unit:
+        assert home.home().path == tmp_path / "mine" / "tutti"
+        return
+    (tmp_path / "unit").touch()
+    with pytest.raises(NoDaemon, match="the service that all users of this machine share is not running") as refused:
+        Client().start()
+    assert "systemctl start tutti" in refused.value.hint
+    with pytest.raises(NoDaemon):
+        empty_without_daemon(lambda: Client().get("/v1/jobs"), {"jobs": []})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["shared", "unit"]
+    assert not any((tmp_path / "shared").iterdir())
+
+
+def test_systemd_takes_the_unit(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "tutti.service"
+    unit.write_text(setup.TEXT.format(home="/var/lib/tutti", python=sys.executable))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 def beside(folder, *messages):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ERRORS: dict[int, type[TuttiError]] = {2: Misused, 3: NotFound, 4: Refused, 5: NoDaemon}
 START_S = 20.0
-SERVICE_S = 5.0
+SERVICE_S = 3.0
 """How long the shared service may take to be started again."""
 AGAIN_S = 0.2
 """How long a daemon that went away may take to come back by itself."""
@@ -105,15 +105,17 @@ class Client:
     # -- the daemon
 
     def _connect(self) -> None:
-        if self._socket is not None:
-            return
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.connect(str(self.home.socket))
-        except OSError:
-            made.close()
-            raise self._not_up() from None
-        self._socket, self._file = made, made.makefile("rb")
+        limit = time.monotonic() + (SERVICE_S if self.home.is_shared else 0.0)
+        while self._socket is None:
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                made.connect(str(self.home.socket))
+                self._socket, self._file = made, made.makefile("rb")
+            except OSError:
+                made.close()
+                if time.monotonic() >= limit:
+                    raise self._not_up() from None
+                time.sleep(0.05)
 
     def _not_up(self) -> NoDaemon:
         if self.home.is_shared:
@@ -134,8 +136,7 @@ class Client:
         if self.is_up():
             return
         if self.home.is_shared:
-            self._await_socket(SERVICE_S)
-            return
+            raise self._not_up()
         self._make_home()
         import subprocess  # noqa: PLC0415 - only the first command needs it
 
@@ -171,13 +172,11 @@ class Client:
                 "TUTTI_HOME=FOLDER names another place",
             ) from None
 
-    def _await_socket(self, patience_s: float = START_S) -> None:
+    def _await_socket(self) -> None:
         """Another daemon may have won the race to start; then its socket is there in a moment."""
-        limit = time.monotonic() + patience_s
+        limit = time.monotonic() + START_S
         while not self.is_up():
             if time.monotonic() > limit:
-                if self.home.is_shared:
-                    raise self._not_up()
                 raise NoDaemon("the daemon did not start", str(self.home.log), "look at the end of that file")
             time.sleep(0.02)
 

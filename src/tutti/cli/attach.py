@@ -24,6 +24,8 @@ def attach(name: str, rank: int, words: tuple[str, ...]) -> None:
     words = words[1:] if words[:1] == ("--",) else words
     page = Client().get(job_path(name))
     channel = page["variables"].get("TUTTI_CHANNEL", "")
+    if not channel and page["ranks"] and not page["job"]["ended_us"]:
+        raise Refused(f"{name} belongs to {page['job']['user']}", hint="only its owner has a shell beside it")
     if not channel:
         raise Refused(f"{name} is {page['job']['state']}, and not running")
     sys.exit(attached(Path(channel.removeprefix("unix:")).parent, rank, list(words)))

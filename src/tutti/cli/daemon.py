@@ -9,7 +9,7 @@ import click
 from tutti.api.client import Client
 from tutti.api.home import home
 from tutti.cli.output import empty_without_daemon, hint, output_option, said, show
-from tutti.errors import NotFound, Refused, TuttiError
+from tutti.errors import NoDaemon, NotFound, Refused, TuttiError
 
 STOP_S = 20.0
 
@@ -25,13 +25,24 @@ def stop(output: str) -> None:
     if not client.is_up():
         said([{"done": False, "said": "no daemon is running here", "names": []}], output)
         return
+    pid = client.get("/v1/status")["pid"]
     said([client.post("/v1/stop")], output)
     client.close()
+    if client.home.is_shared:
+        hint("systemd starts it again; `systemctl stop tutti` ends it for good")
     limit = time.monotonic() + STOP_S
-    while Client().is_up():
+    while _is_up(pid):
         if time.monotonic() > limit:
             raise TuttiError("the daemon has not ended", str(home().log), "look at the end of that file")
         time.sleep(0.02)
+
+
+def _is_up(pid: int) -> bool:
+    """Whether that daemon is still there; systemd may have started another."""
+    try:
+        return bool(Client().get("/v1/status")["pid"] == pid)
+    except NoDaemon:
+        return False
 
 
 @click.command()
@@ -101,9 +112,8 @@ def config(check: Path | None, reload: bool, path: bool, output: str) -> None:
         hint(client.post("/v1/config/reload")["said"])
         return
     answer = client.get("/v1/config") if client.is_up() else _without_daemon()
-    show(
-        answer, output, lambda: [f"# {answer['path']}", answer["text"].rstrip() or "# empty: everything is the default"]
-    )
+    none = "# its text is for administrators" if client.home.is_shared else "# empty: everything is the default"
+    show(answer, output, lambda: [f"# {answer['path']}", answer["text"].rstrip() or none])
 
 
 def _without_daemon() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from tutti.api.client import Client
 from tutti.api.home import SHARED, home
 from tutti.cli.output import output_option, show
 
+WITHOUT = "not available here: trees are ended by looking for their processes instead"
 Finding = tuple[str, str, str]
 """ok, note or bad; what was looked at; what was found."""
 
@@ -55,7 +57,8 @@ def _home() -> Finding:
 def _daemon() -> Iterator[Finding]:
     client = Client()
     if not client.is_up():
-        yield "note", "daemon", "not running; `tutti run` starts it"
+        how = "systemctl start tutti" if home().is_shared else "`tutti run` starts it"
+        yield "note", "daemon", f"not running; {how}"
         return
     status = client.get("/v1/status")
     same = status["version"] == tutti.__version__
@@ -70,11 +73,27 @@ def _daemon() -> Iterator[Finding]:
 
 
 def _kernel() -> Iterator[Finding]:
+    yield from _groups_of_service() if home().is_shared and os.getuid() else _groups()
+    yield ("ok" if hasattr(os, "pidfd_open") else "bad"), "pidfd", "processes are never mistaken for one another"
+
+
+def _groups_of_service() -> Iterator[Finding]:
+    """What the service has counts, not what this user has."""
+    from tutti.local.keeper.cgroup import DAEMON  # noqa: PLC0415
+
+    client = Client()
+    if client.is_up():
+        groups = Path(f"/proc/{client.get('/v1/status')['pid']}/cgroup").read_text()
+        has = any(line.startswith("0::") and line.endswith(DAEMON) for line in groups.splitlines())
+        yield ("ok", "cgroup v2", "every gang of the service has a group") if has else ("note", "cgroup v2", WITHOUT)
+
+
+def _groups() -> Iterator[Finding]:
     from tutti.local.keeper import cgroup  # noqa: PLC0415
 
     group = cgroup.make(f"tutti-doctor-{os.getpid()}")
     if group is None:
-        yield "note", "cgroup v2", "not available to this user: trees are ended by looking for their processes instead"
+        yield "note", "cgroup v2", WITHOUT
     else:
         counts = group.can_limit_memory()
         group.remove()
@@ -84,7 +103,6 @@ def _kernel() -> Iterator[Finding]:
             if counts
             else ("note", "memory limits", "not enforced: the memory controller is not given to this group")
         )
-    yield ("ok" if hasattr(os, "pidfd_open") else "bad"), "pidfd", "processes are never mistaken for one another"
 
 
 def _devices() -> Finding:

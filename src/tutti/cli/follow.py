@@ -61,13 +61,17 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         while self.answer is None and self.problem is None:
             try:
-                found = self._client.get(job_path(self._name, "wait"), **{"for": 60})
-                self.answer = found if found["ended"] else None
-            except NoDaemon:
-                time.sleep(AWAY_S)
-                self._client.start()
+                self._look()
             except Exception as problem:  # noqa: BLE001 - told to the one who follows
                 self.problem = problem
+
+    def _look(self) -> None:
+        try:
+            found = self._client.get(job_path(self._name, "wait"), **{"for": 60})
+            self.answer = found if found["ended"] else None
+        except NoDaemon:
+            time.sleep(AWAY_S)
+            self._client.start()
 
 
 def follow(client: Client, row: dict[str, Any], ranks: list[int], cancels: bool) -> int:

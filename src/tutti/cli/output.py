@@ -67,10 +67,13 @@ def is_coloured() -> bool:
 
 
 def empty_without_daemon(ask: Callable[[], Answer], empty: Answer) -> Answer:
-    """Commands that only read answer 'nothing' where no daemon runs."""
+    """Commands that only read answer 'nothing' where no daemon runs; of a service that is down nobody knows."""
+    from tutti.api.home import home  # noqa: PLC0415
     from tutti.errors import NoDaemon  # noqa: PLC0415
 
     try:
         return ask()
     except NoDaemon:
+        if home().is_shared:
+            raise
         return {"schema": "tutti/v1", **empty}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+import tutti
 from tutti.api.client import Client
-from tutti.api.home import SHARED, Home, home
+from tutti.api.home import SHARED, UNIT, Home, home
 from tutti.cli.output import hint
 from tutti.errors import Misused, Refused
 from tutti.local.devices import shared_locks
 
-UNIT = Path("/etc/systemd/system/tutti.service")
 TEXT = """[Unit]
 Description=Tutti, a gang scheduler for this machine
 After=network.target
@@ -27,7 +27,7 @@ KillMode=process
 LimitNOFILE=1048576
 OOMPolicy=continue
 Restart=always
-TasksMax=infinity
+TasksMax=90%
 
 [Install]
 WantedBy=multi-user.target
@@ -62,6 +62,15 @@ def setup(system: bool, remove: bool, yes: bool, dry_run: bool) -> None:
         return
     UNIT.write_text(text)
     hint(f"wrote {UNIT}; now: systemctl daemon-reload && systemctl enable --now tutti")
+    if closed := _closed_to_others(Path(tutti.__file__), Path(sys.executable).resolve()):
+        hint(f"other users cannot look into {closed}, so they cannot use this installation: put it elsewhere, or")
+        hint(f"  chmod o+x {closed}")
+
+
+def _closed_to_others(*paths: Path) -> Path | None:
+    """The first folder on the way to what everybody needs that only its owner may enter."""
+    folders = [folder for path in paths for folder in reversed(path.parents)]
+    return next((folder for folder in folders if not folder.stat().st_mode & 0o001), None)
 
 
 def _remove() -> None:

@@ -42,6 +42,10 @@ class Attached:
         keeper.selector.register(self._screen, selectors.EVENT_READ, self._show)
         keeper.selector.register(self._watch, selectors.EVENT_READ, self._ended)
 
+    @property
+    def pid(self) -> int:
+        return self._watch.pid
+
     def keys(self, data: str) -> None:
         """What the person typed."""
         with contextlib.suppress(OSError):

@@ -38,6 +38,8 @@ WORD_S = 30.0
 RECORD_S = 3600.0
 """How long a keeper tries to write down the end where the disk does not take it."""
 LAST_WORDS_S = 5.0
+COLLECT_S = 2.0
+"""How long an orphan that has ended may be left lying: process numbers are few, and gangs run for months."""
 """How long an idle keeper waits for its daemon to have heard the end."""
 
 
@@ -75,8 +77,11 @@ class Keeper:
         """Whether the daemon has said go."""
         self._deserted = False
         self._daemon = -1
-        if self.group is not None and spec.memory:
-            self.group.limit_memory(spec.memory)
+        self._collect_at = time.monotonic() + COLLECT_S
+        if self.group is not None:
+            self.group.limit_processes()
+            if spec.memory:
+                self.group.limit_memory(spec.memory)
 
     # -- the loop
 
@@ -94,7 +99,7 @@ class Keeper:
         self.listeners.flush(LAST_WORDS_S)
 
     def _patience(self) -> float | None:
-        moments = [self.kill_at, self._limit_at(), self._notice_at(), self._hang_at()]
+        moments = [self.kill_at, self._limit_at(), self._notice_at(), self._hang_at(), self._collect_at]
         ahead = [moment for moment in moments if moment]
         return max(min(ahead) - time.monotonic(), 0.0) if ahead else None
 
@@ -247,6 +252,9 @@ class Keeper:
 
     def _keep_time(self) -> None:
         now = time.monotonic()
+        if self._collect_at <= now:
+            self._collect_at = now + COLLECT_S
+            tree.collect_orphans({*self._pids(), *(shell.pid for shell in self.shells.values())})
         if 0 < self._notice_at() <= now:
             self.noticed = True
             self.send_signal(self.spec.notice)

@@ -191,6 +191,13 @@ def reap_strangers(ended: Collection[int], members: Collection[int]) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
+def collect_orphans(mine: Collection[int]) -> None:
+    """Collect every adopted orphan that has ended, up to the first of those that have handles of their own."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and found.si_pid not in mine:
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+
 def _send(pid: int, number: int) -> None:
     with contextlib.suppress(OSError):
         os.kill(pid, number)
