@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -183,10 +185,21 @@ def test_another_number_of_devices_is_refused(made):
     assert "4 made-up devices" in done.stderr
 
 
+@contextmanager
+def started(command: list[str], env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that is over afterwards, whatever happens."""
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_ctrl_c_ends_the_job(made):
     env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}
     command = [sys.executable, "-m", "tutti", "run", "--name", "pressed", "--", "sleep", "600"]
-    with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
+    with started(command, env) as process:
         until(lambda: _known(made, "pressed") and made.state("pressed") == "running", "the job")
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
@@ -208,7 +221,7 @@ def test_a_shell_has_devices_and_ends_with_its_code(made):
 def test_a_shell_whose_terminal_is_closed_gives_its_devices_back(made, number):
     env, name = {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}, f"closed-{number}"
     command = [sys.executable, "-m", "tutti", "shell", "--name", name, "--", "sleep", "600"]
-    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with started(command, env) as process:
         until(lambda: _known(made, name) and made.state(name) == "running", "the shell")
         process.send_signal(number)
         process.wait(timeout=30)
