@@ -109,6 +109,19 @@ def test_a_sharded_model_shrinks_grows_and_shrinks_again(launch, calm):
     assert run.leftovers() == []
 
 
+def test_a_later_run_through_the_data_is_as_safe_as_the_first(launch, calm):
+    """In pieces, with a buffer that every pass changes: whoever was there and whoever comes do the same with it."""
+    faults = {"m1": {"12": "kill"}, "m2": {"14": "kill"}}
+    loop = {**LOOP, "wrap": "ddp", "epochs": 1, "phases": 2, "microbatch": 2, "faults": faults, "sleep": 0.02}
+    run = launch("--workers", 3, "--standby", 1, "--max-restarts", 9, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm("ddp", "fast"), "fast")
+    assert len({tuple(result["passes"]) for result in run.results()}) == 1, "the first rank's buffers are everyone's"
+    assert run.counts()["lost"] == 2
+    assert run.leftovers() == []
+
+
 def test_every_rank_may_be_lost_at_any_step_and_is_replaced(launch, calm):
     faults = {"m0": {"3": "kill"}, "m2": {"7": "kill"}, "m3": {"12": "kill"}}
     loop = {**LOOP, "wrap": "ddp", "numerics": "ordered", "faults": faults, "sleep": 0.02}

@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.distributed as dist
@@ -164,12 +164,13 @@ class HeldWork(Work):
 
 
 class HoldingGroup(dist.ProcessGroup):
-    """gloo with held failures."""
+    """gloo with held failures; between two runs through the data they are noted and thrown."""
+
+    is_holding: ClassVar[bool] = True
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
         self.failure = ""
-        self.is_holding = True
         self.pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
         self._named = ["", ""]
         before = sockets.connected()
@@ -186,18 +187,21 @@ class HoldingGroup(dist.ProcessGroup):
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do something with the group; a failure is noted, and the connections closed."""
         if self.failure:
-            return None
+            return self._tell()
         try:
             return action()
         except RuntimeError as error:
-            if not self.is_holding:
-                raise
             message = str(error)
             if isinstance(error, Abandoned):
                 bury(self._inner)
         # Outside the handler: inside it the traceback keeps the connections alive, and the peers would wait for them.
         self.fail(message)
-        return None
+        return self._tell()
+
+    def _tell(self) -> None:
+        """Outside of a step nobody looks for a held failure, and what was computed with it would be believed."""
+        if not HoldingGroup.is_holding:
+            raise RuntimeError(self.failure)
 
     def fail(self, message: str) -> None:
         """Give the group up, and with it every other of this process: a step that failed in one failed in all."""

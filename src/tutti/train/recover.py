@@ -72,7 +72,8 @@ def is_overtaken(job: Job, member: Member) -> bool:
 
 
 def enter(job: Job) -> None:
-    """At the first batch: bring the state of this generation together."""
+    """At the first batch: bring the state of this generation together. From here on failures are held."""
+    hold.HoldingGroup.is_holding = True
     if job.member is None or job.is_entered:
         job.is_entered = True
         return
@@ -364,7 +365,7 @@ def release(job: Job) -> None:
 def stop_holding(job: Job) -> None:
     """After the last step a failed collective is the user's business again, and members end together."""
     if torch.distributed.is_initialized() and job.member:
-        job.group.pg.is_holding = False
+        hold.HoldingGroup.is_holding = False
         atexit.unregister(job.member.part)
         atexit.register(job.member.part)
 

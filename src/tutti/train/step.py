@@ -209,6 +209,8 @@ class Step:
                 torch._foreach_copy_(gradients, self._sums)
             if self.job.world > 1:
                 reduce.sum_fast(gradients)
+        if self.is_deferred and self.job.world > 1:
+            self.job.wrappers.share_buffers()
         return self.job.member is None or not self.job.group.failure
 
     def _reduce_ordered(self, gradients: list[torch.Tensor]) -> None:

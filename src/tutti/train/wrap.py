@@ -50,10 +50,19 @@ class Wrappers:
         if not len(_made) and not roots:
             return
         for model in _made:
-            model.require_backward_grad_sync = not is_deferred
+            # Also the buffers: what it remembers of its last pass differs between those who were there and who came.
+            model.require_backward_grad_sync = model.require_forward_param_sync = not is_deferred
         self.scale = 1.0 if is_deferred or share * world == total else share * world / total
         for root in [*_made, *roots]:
             self._hook(root)
+
+    def share_buffers(self) -> None:
+        """After the pieces of a step, of which a rank may have had none: the first rank's buffers for everyone, as the
+        wrapper itself does before a pass that all of them make.
+        """
+        for model in _made:
+            if model.broadcast_buffers and len(model.modules_buffers):
+                model._sync_buffers()  # type: ignore[no-untyped-call]
 
     def rebuild(self) -> None:
         """Bind every wrapped model to the new group. The reducer of the old group goes, with its connections."""

@@ -33,6 +33,9 @@ OPTIONS: dict[str, Any] = {
     "layers": 0,
     "per_member": 0,
     "lr_rule": "",
+    "microbatch": 0,
+    # So many runs through the data, one after the other, each of all epochs.
+    "phases": 1,
     # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
     "dropout": 0.0,
 }
@@ -83,6 +86,7 @@ class Model(nn.Module):
         super().__init__()
         width = OPTIONS["width"]
         self.count = nn.Parameter(torch.zeros(OPTIONS["samples"]))
+        self.register_buffer("passes", torch.zeros(2))
         self.many = nn.ParameterList(torch.ones(2) for _ in range(OPTIONS["layers"]))
         self.net = nn.Sequential(
             nn.Linear(8, width),
@@ -94,6 +98,7 @@ class Model(nn.Module):
         )
 
     def forward(self, index, x):
+        self.passes += 1
         return self.net(x) + sum(layer.mean() for layer in self.many), self.count[index]
 
 
@@ -175,10 +180,10 @@ def main():
     job.protect(model=model, opt=opt, tally=tally, sched=sched)
     worlds = []
     job.on_resize(lambda job: worlds.append(job.world))
-    arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule")}
+    arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule", "microbatch")}
     arguments["batch_per_member"] = OPTIONS["per_member"]
     data = SOURCES[OPTIONS["data"]]()
-    for batch in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments):
+    for batch in phases(job, data, arguments):
         index, x = batch.values() if isinstance(batch, dict) else batch
         output, counted = model(index, x)
         loss = (output**2).mean() + output.mean() - counted.mean()
@@ -191,6 +196,11 @@ def main():
     report(job, base, sched, worlds)
 
 
+def phases(job, data, arguments):
+    for _ in range(OPTIONS["phases"]):
+        yield from job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments)
+
+
 def whole(tensor):
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
@@ -199,6 +209,7 @@ def report(job, model, sched, worlds):
     weights = {name: whole(parameter).detach().clone() for name, parameter in model.named_parameters()}
     result = {
         "weights": weights,
+        "passes": model.passes.tolist(),
         "ledger": job.course.ledger.to_record(),
         "step": job.step,
         "rank": job.rank,
