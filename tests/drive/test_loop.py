@@ -10,6 +10,7 @@ from tutti.drive.loop import SETTLE, Driver
 from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
 from tutti.engine.check import Rule, Violation
+from tutti.engine.decide import decide
 from tutti.engine.model import (
     HOUR,
     MINUTE,
@@ -99,6 +100,20 @@ def test_a_gang_that_waits_has_an_answer_until_it_starts():
     [(_, action)] = box.step(ev.Ended(2, "a"), now=2)
     assert action.gang == "b"
     assert box.driver.answer("b") is None
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        pytest.param({"unsupported": "spec.hostIPC"}, id="a field that cannot be honoured"),
+        pytest.param({"domain_ask": {"no-such-level": {"gpu": 1}}}, id="a domain that is not there"),
+    ],
+)
+def test_a_gang_whose_flaw_was_mended_starts(flaw):
+    box = Box("4", decide=decide)
+    assert not box.step(ev.Submitted(0, gang("g", 1, 4, **flaw)))
+    [(_, action)] = box.step(ev.Changed(SECOND, gang("g", 1, 4)), now=SECOND)
+    assert isinstance(action, Start)
 
 
 def test_nobody_is_asked_to_decide_when_nobody_waits():

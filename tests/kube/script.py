@@ -230,6 +230,13 @@ class Script:
         path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{plain[0]}"
         await self.stage.patch(path, {"spec": {"schedulingPolicy": {"gang": {"minCount": int(plain[1])}}}})
 
+    async def do_change(self, plain: list[str], said: dict[str, str]) -> None:
+        """change API-GROUP/VERSION/PLURAL/NAME JSON: an object of the namespace is patched; v1 has no group"""
+        api, plural, name = plain[0].rsplit("/", 2)
+        base = f"/apis/{api}" if "/" in api else f"/api/{api}"
+        path = f"{base}/namespaces/default/{plural}/{name}"
+        await self.stage.patch(path, msgspec.json.decode(" ".join(plain[1:]).encode()))
+
     # -- what is expected
 
     async def do_bound(self, plain: list[str], said: dict[str, str]) -> None:
@@ -332,13 +339,20 @@ class Script:
         await self.play.until(check, f"{plain[0]} {plain[1]}")
 
     async def do_event(self, plain: list[str], said: dict[str, str]) -> None:
-        """event REASON TEXT: somebody was told"""
+        """event REASON TEXT [times=]: somebody was told, so often in all"""
+        text = " ".join(plain[1:])
+
+        async def told() -> int:
+            events = await self.stage.items("/apis/events.k8s.io/v1/events")
+            return sum(e["reason"] == plain[0] and text in e["note"] for e in events)
 
         async def check() -> bool:
-            events = await self.stage.items("/apis/events.k8s.io/v1/events")
-            return any(e["reason"] == plain[0] and " ".join(plain[1:]) in e["note"] for e in events)
+            return bool(await told())
 
         await self.play.until(check, f"event {plain}")
+        if "times" in said:
+            await self.still()
+            assert await told() == int(said["times"]), plain
 
     async def _domains(self, prefix: str, label: str) -> list[str]:
         labels = {n["metadata"]["name"]: n["metadata"]["labels"] for n in await self.stage.items("/api/v1/nodes")}

@@ -18,11 +18,12 @@ UNKNOWN = object()
 class Kin:
     """What gangs share that have equal roles and no wishes of their own: it is found out once for all."""
 
-    __slots__ = ("alike", "flaw", "free", "gang", "ground", "needs", "simple", "sizes")
+    __slots__ = ("alike", "flaw", "free", "gang", "ground", "needs", "plain", "simple", "sizes")
 
     def __init__(self, view: View, gang: Gang, numbers: dict[object, int]) -> None:
         self.gang = gang
         self.ground = view.ground
+        self.plain = _is_plain(gang)
         roles = gang.roles
         self.needs = tuple(tuple(Need(view, gang, role, s) for s in range(len(role.shapes))) for role in roles)
         self.flaw: Reason | object | None = UNKNOWN
@@ -38,7 +39,9 @@ class Kin:
     def holds(self, view: View, gang: Gang) -> bool:
         """Whether all of this is true of a gang as well."""
         mine = self.gang
-        return self.ground == view.ground and (mine is gang or (mine.roles == gang.roles and _is_plain(gang)))
+        return self.ground == view.ground and (
+            mine is gang or (self.plain and mine.roles == gang.roles and _is_plain(gang))
+        )
 
 
 def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
@@ -155,7 +158,7 @@ class Cache:
         kin = self._kin.get(sketch)
         if kin is None or not kin.holds(view, gang):
             kin = Kin(view, gang, self._numbers)
-            if _is_plain(gang):
+            if kin.plain:
                 self._kin[sketch] = kin
         return kin
 
@@ -171,4 +174,4 @@ class Cache:
         if len(self._cards) > 2 * (len(view.queued) + len(view.seated)) + 1000:
             here = {job.gang.name for job in view.jobs if job is not None}
             self._cards = {name: card for name, card in self._cards.items() if name in here}
-            self._kin = {_sketch(card.kin.gang): card.kin for card in self._cards.values() if _is_plain(card.kin.gang)}
+            self._kin = {_sketch(card.kin.gang): card.kin for card in self._cards.values() if card.kin.plain}

@@ -192,7 +192,8 @@ class Teller:
         before = str((gang.told.get("news") or ("", "", ""))[0])  # type: ignore[index]
         changed = (gang.told.get("news") or ("", "", ""))[:2] != (news.state, news.token)  # type: ignore[index]
         gang.told["news"] = (news.state, news.token, news.message)
-        if changed and not (news.state == "running" and before in ("", "started")):
+        quiet = _is_refused(gang) or (news.state == "running" and before in ("", "started"))
+        if changed and not quiet:
             self._event(gang, "Scheduled" if news.state != "waiting" else "FailedScheduling", news)
         writes = [self._status(gang, news)]
         if news.state == "waiting" and changed and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING):
@@ -296,6 +297,12 @@ class Teller:
             namespace = event["metadata"]["namespace"]  # type: ignore[index]
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             await self._quietly("POST", path, event, "application/json")
+
+
+def _is_refused(gang: GangSeen) -> bool:
+    """It waits because of how it is declared, and that was said when the declaration was read."""
+    refused = gang.declared.unsupported if gang.declared is not None and gang.declared.problems else ""
+    return bool(refused) and gang.gang is not None and gang.gang.unsupported == refused
 
 
 def _disagreements(gang: GangSeen) -> list[str]:

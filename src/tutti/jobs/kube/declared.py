@@ -97,6 +97,16 @@ class Reading:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.refused = ""
+        """Why the gang cannot be started as it is written."""
+
+    def least(self, written: object, what: str, lowest: int = 1, default: int = 1) -> int:
+        """A minimum. What one below zero, or one that is no number, was meant to be nobody knows: it is refused."""
+        known = len(self.problems)
+        found = self.count(written, what, lowest, default)
+        if len(self.problems) > known and found == default and str(written) != "0":
+            self.refused = self.refused or f"{what} {str(written)[:40]!r}"
+        return found
 
     def count(self, written: object, what: str, least: int = 0, default: int = 0) -> int:
         """A number of members; what makes no sense is told and counts as the default, too many as the most there is."""

@@ -29,10 +29,11 @@ def declared(thing: Thing) -> list[Declared]:
             thing.metadata.namespace,
             thing.metadata.name,
             uid=thing.metadata.uid,
-            min=reading.count(spec.get("minMember"), "spec.minMember", 1, 1),
+            min=reading.least(spec.get("minMember"), "spec.minMember"),
             min_ask={str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()},
             time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
             problems=tuple(reading.problems),
+            unsupported=reading.refused,
             created=thing.metadata.creation_timestamp or "",
         )
     ]
@@ -48,6 +49,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         NAME,
         pod.metadata.namespace,
         name,
-        min=reading.count(least, f"label {OLD_MIN}", 1, 1),
+        min=reading.least(least, f"label {OLD_MIN}"),
         problems=tuple(reading.problems),
+        unsupported=reading.refused,
     )

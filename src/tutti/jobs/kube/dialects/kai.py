@@ -34,7 +34,7 @@ def declared(thing: Thing) -> list[Declared]:
             thing.metadata.namespace,
             thing.metadata.name,
             uid=thing.metadata.uid,
-            min=sum(p.min for p in parts.values()) or reading.count(spec.get("minMember"), "spec.minMember", 1, 1),
+            min=sum(p.min for p in parts.values()) or reading.least(spec.get("minMember"), "spec.minMember"),
             parts=parts,
             within=within,
             near=near,
@@ -45,7 +45,7 @@ def declared(thing: Thing) -> list[Declared]:
             hold_up_to=reading.time(grace, "spec.stalenessGracePeriod") if grace and not grace.startswith("-") else -1,
             time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
             problems=tuple(reading.problems),
-            unsupported=unsupported,
+            unsupported=reading.refused or unsupported,
             created=thing.metadata.creation_timestamp or "",
         )
     ]
@@ -68,7 +68,7 @@ def _subgroups(spec: dict[str, Any], reading: Reading) -> tuple[dict[str, Part],
         name = str(group.get("name"))
         within, near = _topology(group.get("topologyConstraint"), reading)
         if name not in parents:
-            parts[name] = Part(reading.count(group.get("minMember"), f"subGroups.{name}.minMember", 1, 1), within, near)
+            parts[name] = Part(reading.least(group.get("minMember"), f"subGroups.{name}.minMember"), within, near)
         elif within and sum(str(other.get("parent")) == name for other in groups) > 1:
             return parts, f"spec.subGroups.{name}.topologyConstraint of an inner sub-group"
     least = spec.get("minSubGroup")

@@ -33,7 +33,7 @@ def of_pod(pod: Pod) -> Member | None:
 def declared(thing: Thing) -> list[Declared]:
     """A PodGroup, with the annotations it may carry."""
     spec, reading = thing.spec or {}, Reading()
-    least = reading.count(spec.get("minMember"), "spec.minMember", 1, 1)
+    least = reading.least(spec.get("minMember"), "spec.minMember")
     ask = {str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()}
     annotations = thing.metadata.annotations or {}
     found = _annotated(thing.metadata.namespace, thing.metadata.name, annotations, reading, least)
@@ -49,7 +49,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
 
 
 def _annotated(namespace: str, name: str, annotations: Mapping[str, str], reading: Reading, least: int) -> Declared:
-    least = reading.count(annotations.get(f"{PREFIX}min-available"), "annotation min-available", 1, least or 1)
+    least = reading.least(annotations.get(f"{PREFIX}min-available"), "annotation min-available", 1, least or 1)
     within, near, segment = _gathered(annotations.get(TOPOLOGY), reading)
     mode = annotations.get(f"{PREFIX}mode", "Strict")
     if mode not in ("Strict", "NonStrict"):
@@ -66,6 +66,7 @@ def _annotated(namespace: str, name: str, annotations: Mapping[str, str], readin
         partners=_partners(annotations.get(f"{PREFIX}groups"), f"{namespace}/{name}", reading),
         time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
         problems=tuple(reading.problems),
+        unsupported=reading.refused,
     )
 
 
@@ -112,5 +113,6 @@ def union(groups: list[Declared]) -> Declared:
         within="",
         near="",
         problems=tuple(problem for group in groups for problem in group.problems),
+        unsupported=next((group.unsupported for group in groups if group.unsupported), ""),
         time=max(group.time for group in groups),
     )

@@ -38,7 +38,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
     reading = Reading()
     size = reading.count(annotations.get(f"{PREFIX}podset-slice-size"), "annotation podset-slice-size")
     level = annotations.get(f"{PREFIX}podset-slice-required-topology", "")
-    total = reading.count(annotations[TOTAL], f"annotation {TOTAL}", 1, 1)
+    total = reading.least(annotations[TOTAL], f"annotation {TOTAL}")
     limit = reading.count(labels.get(MAX_TIME), f"label {MAX_TIME}")
     return Declared(
         NAME,
@@ -52,4 +52,5 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         parts={"": Part(segment=Segmented(level, size))} if size and level else {},
         time=reading.time(annotations.get(TIME), f"annotation {TIME}") or limit * 1_000_000,
         problems=tuple(reading.problems),
+        unsupported=reading.refused,
     )

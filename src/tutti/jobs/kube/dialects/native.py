@@ -53,7 +53,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
         thing.metadata.namespace,
         name,
         uid=thing.metadata.uid,
-        min=reading.count(count, f"{policy_key}.gang.minCount", 1, 1) if gang is not None else 0,
+        min=reading.least(count, f"{policy_key}.gang.minCount") if gang is not None else 0,
         within=_topology(spec, reading),
         priority=spec.get("priority") if isinstance(spec.get("priority"), int) else None,
         priority_class=str(spec.get("priorityClassName") or ""),
@@ -64,7 +64,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
         parent=str(spec.get("parentCompositePodGroupName") or ""),
         is_tree=thing.kind == "CompositePodGroup",
         problems=tuple(reading.problems),
-        unsupported="spec.resourceClaims" if spec.get("resourceClaims") else "",
+        unsupported=reading.refused or ("spec.resourceClaims" if spec.get("resourceClaims") else ""),
         created=thing.metadata.creation_timestamp or "",
         scheduled=_was_scheduled(thing),
     )

@@ -31,7 +31,7 @@ def declared(thing: Thing) -> list[Declared]:
     """A PodGroup of Volcano or of kube-batch."""
     spec, reading = thing.spec or {}, Reading()
     annotations = thing.metadata.annotations or {}
-    least = reading.count(spec.get("minMember"), "spec.minMember", 0)
+    least = reading.least(spec.get("minMember"), "spec.minMember", 0, 0)
     within, near = _topology(spec.get("networkTopology"), reading)
     if least == 0 and "minMember" in spec and int(spec.get("minMember") or 0) == 0:
         least = 1
@@ -51,6 +51,7 @@ def declared(thing: Thing) -> list[Declared]:
             min_ask={str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()},
             time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
             problems=tuple(reading.problems),
+            unsupported=reading.refused,
             created=thing.metadata.creation_timestamp or "",
             owner=next((one.uid for one in thing.metadata.owner_references or [] if one.kind == "Job"), ""),
         )
@@ -67,9 +68,10 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         NAME,
         pod.metadata.namespace,
         name,
-        min=reading.count(annotations[MIN_MEMBER], f"annotation {MIN_MEMBER}", 1, 1),
+        min=reading.least(annotations[MIN_MEMBER], f"annotation {MIN_MEMBER}"),
         queue=annotations.get(QUEUE, ""),
         problems=tuple(reading.problems),
+        unsupported=reading.refused,
     )
 
 
@@ -88,7 +90,9 @@ def _topology(written: Any, reading: Reading) -> tuple[str, str]:
 
 def _parts(spec: dict[str, Any], reading: Reading) -> dict[str, Part]:
     tasks = reading.mapping(spec.get("minTaskMember"), "spec.minTaskMember")
-    parts = {str(name): Part(reading.count(n, f"minTaskMember.{name}", 0)) for name, n in tasks.items()}
+    if not tasks and spec.get("minTaskMember"):
+        reading.refused = "spec.minTaskMember"
+    parts = {str(name): Part(reading.least(n, f"minTaskMember.{name}", 0, 0)) for name, n in tasks.items()}
     policies = spec.get("subGroupPolicy") or []
     if len(policies) == 1 and isinstance(policies[0], dict):
         policy = policies[0]

@@ -34,7 +34,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
     parts = {}
     for group in _groups(written, reading):
         part = str(group.get("name", ""))
-        parts[part] = Part(reading.count(group.get("minMember"), f"task group {part!r}: minMember", 1, 1))
+        parts[part] = Part(reading.least(group.get("minMember"), f"task group {part!r}: minMember"))
     return Declared(
         NAME,
         pod.metadata.namespace,
@@ -44,6 +44,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         queue=both.get(QUEUE) or both.get("queue") or "",
         time=reading.time(both.get(TIME), f"annotation {TIME}"),
         problems=tuple(reading.problems),
+        unsupported=reading.refused,
     )
 
 
