@@ -267,19 +267,23 @@ def test_an_over_job_can_be_tried_again(shared):
     assert job.wait() == 0
 
 
-@pytest.mark.parametrize("policy", ["restart", "repair"])
-def test_a_killed_rank_is_replaced_by_policy(shared, policy):
-    name = f"loss-{policy}"
+@pytest.mark.parametrize(("policy", "killed"), [("restart", 1), ("repair", 1), ("repair", 3)])
+def test_killed_ranks_are_replaced_by_policy(shared, policy, killed):
+    """Several are lost one soon after the other: each while the one before is being replaced."""
+    name = f"loss-{policy}-{killed}"
     script = f"echo $RANK $TUTTI_ATTEMPT $$ >> {name}; exec sleep 600"
-    job = shared.submit("sh", "-c", script, workers=2, on_loss=policy, name=name)
+    job = shared.submit("sh", "-c", script, workers=killed + 1, on_loss=policy, name=name, grace="0s")
     shared.becomes(name, "running")
     path = shared.path / name
-    lines = until(lambda: path.exists() and len(found := path.read_text().split("\n")) > 2 and found, "both members")
-    victim = int(next(line for line in lines if line.startswith("1 ")).split()[2])
-    os.kill(victim, signal.SIGKILL)
-    expected = 4 if policy == "restart" else 3
+    until(lambda: path.exists() and path.read_text().count("\n") > killed, "all members")
+    for line in path.read_text().splitlines():
+        if not line.startswith("0 "):
+            os.kill(int(line.split()[2]), signal.SIGKILL)
+            time.sleep(0.03)
+    expected = 4 if policy == "restart" else 2 * killed + 1
     until(lambda: len(path.read_text().splitlines()) == expected, "the replacement")
-    shared.becomes(name, "running")
+    until(lambda: (row := shared.row(name))["state"] == "running" and row["members"] > killed, "the whole gang")
+    assert shared.client.get("/v1/status")["trouble"] == []
     last = path.read_text().splitlines()[-1].split()
     assert last[1] == ("1" if policy == "restart" else "0")
     job.cancel()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -503,6 +504,24 @@ def test_a_member_joins_a_run_that_goes_on(stage):
     assert run.hear("released")["ranks"] == [1]
     run.line.send({"say": "stop", "grace_s": 0.2, "why": "cancel"})
     run.hear("ended")
+
+
+def test_of_members_that_cannot_all_be_started_none_is_and_the_run_goes_on(stage):
+    run = stage.run("unable", "sh", "-c", "echo here; exec sleep 600")
+    run.up()
+    more = run.folder / "more.json"
+    more.write_text(json.dumps({"members": [{"rank": rank, "env": {}} for rank in range(1, 9)]}))
+    usual = resource.prlimit(run.keeper, resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path(f"/proc/{run.keeper}/fd").iterdir())
+    resource.prlimit(run.keeper, resource.RLIMIT_NOFILE, (highest + 16, usual[1]))
+    run.line.send({"say": "spawn", "id": "c", "file": str(more)})
+    assert run.hear("refused")["why"] == "no process could be started: Too many open files"
+    assert [run.log(rank) for rank in range(1, 9)] == [""] * 8
+    resource.prlimit(run.keeper, resource.RLIMIT_NOFILE, usual)
+    run.line.send({"say": "spawn", "id": "d", "file": str(more)})
+    assert len(run.hear("spawned")["ranks"]) == 8
+    run.line.send({"say": "stop", "grace_s": 0.0, "why": "cancel"})
+    assert run.hear("ended")["left"] == []
 
 
 def test_a_shell_beside_a_member(stage):

@@ -118,6 +118,27 @@ def test_a_task_that_ended_is_counted_once_whoever_is_killed(four):
     assert job.wait() == 0
 
 
+def test_a_member_that_was_lost_before_the_daemon_was_is_still_replaced(four):
+    """There is no room to replace it, then the daemon is killed, then there is room."""
+    job = four.submit("sh", "-c", "while ! test -e go; do sleep 0.05; done", name="hurt", workers=3, on_loss="repair")
+    four.becomes("hurt", "running")
+    for device in range(4):
+        four.client.post(f"/v1/devices/{device}/drain", {})
+    ranks = four.client.get(job_path("hurt"))["ranks"]
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    four.becomes("hurt", "degraded")
+    four.kill()
+    four.start()
+    four.becomes("hurt", "degraded")
+    for device in range(4):
+        four.client.post(f"/v1/devices/{device}/undrain", {})
+    four.becomes("hurt", "running")
+    assert four.row("hurt")["members"] == 3
+    assert four.client.get("/v1/status")["trouble"] == []
+    (four.path / "go").touch()
+    assert job.wait() == 0
+
+
 def test_after_a_reboot_gangs_are_lost_and_begin_again(four):
     """The claim of a run names another boot: whatever has its number now is somebody else."""
     job = four.submit("sh", "-c", ONCE_MORE, name="r")

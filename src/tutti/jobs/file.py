@@ -117,8 +117,8 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as broken:
         found = re.search(r"\(at line (\d+)", str(broken))
-        what = re.sub(r" \(at .*\)", "", str(broken))
-        line = int(found[1]) if found else 0
+        what = re.sub(r" \(at line .*\)", "", str(broken)).replace("(at end of document)", "where the file ends")
+        line = int(found[1]) if found else len(text.rstrip().splitlines())
         said = text.splitlines()[line - 1].strip()[:200] if 0 < line <= len(text.splitlines()) else ""
         raise BadJob([Problem(f"not TOML: {what}", said, file=source, line=line)], source) from None
 

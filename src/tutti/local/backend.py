@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -35,7 +36,7 @@ from .fault import now_us, point
 from .held import Change, Held, Placed, Run
 from .journal import LAZY_S, TOGETHER_S, Journal, Unstored, Write
 from .keeper.records import Record, read_record
-from .layout import NoRoom, entering, leaving, seats_of
+from .layout import NoRoom, entering, leaving, missing, seats_of
 from .links import KeeperLink, Message, NotForked, Nursery
 from .ports import Ports
 from .remains import Remains
@@ -267,11 +268,16 @@ class LocalBackend:
         elif code < 0 and not expected and not run.leaving and not held.is_led:
             self.on_news(held, "lost", f"rank {rank} was {died(code)}")
             if run.here(one.role):
-                where = (one.node,), (1,)
-                run.broken = True
                 self.journal.later(shelf.moved(run))
                 self.give_devices(held, list(one.devices))
-                self.tell(ev.MemberLost(now_us(), held.name, one.role, *where, ranks=(one.role_rank,)))
+                self.tell_lost(held, run, [one])
+
+    def tell_lost(self, held: Held, run: Run, lost: list[Placed]) -> None:
+        """The gang is not whole until they are replaced, or it is made smaller."""
+        run.broken = run.broken or bool(lost)
+        for one in lost:
+            where = (one.node,), (1,)
+            self.tell(ev.MemberLost(now_us(), held.name, one.role, *where, ranks=(one.role_rank,)))
 
     # -- changing size
 
@@ -292,7 +298,9 @@ class LocalBackend:
         if out and enter and not held.is_loose:
             self.booking.give(held.name, [device for one in enter for device in one.devices])
             return Refused("members cannot move to another node while they run")
-        run.change = Change(key, seats, [one.id for one in out], [one.id for one in enter], wants_answer=asks)
+        ids = [one.id for one in enter]
+        again = [rank for rank in ids if rank in run.members and (run.members[rank].code or 0) < 0]
+        run.change = Change(key, seats, [one.id for one in out], ids, wants_answer=asks, replacing=again)
         self._take_tasks(held, enter)
         for one in enter:
             one.begun = now_us()
@@ -378,15 +386,20 @@ class LocalBackend:
             one.code = 0 if one.code is None else one.code
             one.released = True
         self.give_devices(held, [device for one in gone for device in one.devices])
+        lost = [] if held.is_loose else missing(run, change.seats)
+        for one in run.members.values():
+            # Whom the gang does without from now on was not lost any more.
+            is_over = not one.is_here and one not in lost and not held.stands_alone(one.role)
+            one.released = one.released or is_over
         self.journal.later(shelf.moved(run))
-        here = run.here()
-        if held.is_loose or len(here) != sum(s.members for s in change.seats):
-            self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, here, change.seats)))
-        else:
-            self.tell(ev.Resized(now_us(), held.name, change.seats))
-        if run.broken and not held.is_loose:
+        counted = [*run.here(), *lost]
+        whole = not held.is_loose and len(counted) == sum(s.members for s in change.seats)
+        seats = change.seats if whole else seats_of(held.gang, counted, change.seats)
+        self.tell(ev.Resized(now_us(), held.name, seats))
+        if run.broken and not held.is_loose and not lost:
             run.broken = False
             self.tell(ev.Running(now_us(), held.name))
+        self.tell_lost(held, run, lost)
 
     def _unchanged(self, held: Held, run: Run, change_id: str, why: str) -> None:
         change = run.change
@@ -400,9 +413,12 @@ class LocalBackend:
                 run.link.send({"say": "unlock", "id": f"{change_id}/back", "paths": self.starting.locks_of([one])})
             elif run.link is not None:
                 run.link.send({"say": "release", "id": f"{change_id}/back", "ranks": [one.id], "grace_s": 5.0})
-            one.code, one.released = 0, True
+            is_lost = one.id in change.replacing
+            one.code, one.released = (-signal.SIGKILL, False) if is_lost else (0, True)
         self.give_devices(held, [device for one in came for device in one.devices])
-        self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, run.here(), change.seats)))
+        lost = held.lost(run)
+        self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, [*run.here(), *lost], change.seats)))
+        self.tell_lost(held, run, lost)
 
     def _speaks(self, held: Held, run: Run) -> None:
         """The job speaks the channel: if it can change its size while it runs, the engine may make use of it."""

@@ -56,6 +56,8 @@ class Change(msgspec.Struct):
     leaving: list[int]
     entering: list[int]
     wants_answer: bool = False
+    replacing: list[int] = []
+    """Those who enter in the place of one that was lost."""
 
 
 class Run(msgspec.Struct):
@@ -87,6 +89,11 @@ class Run(msgspec.Struct):
         """Members that hold their places, in order."""
         found = (self.members[at] for at in sorted(self.members))
         return [one for one in found if one.is_here and (role is None or one.role == role)]
+
+    def lost(self, role: int) -> list[Placed]:
+        """Members of a role that were killed and not replaced, the latest last."""
+        found = (one for one in self.members.values() if one.role == role and not one.released)
+        return sorted((one for one in found if (one.code or 0) < 0), key=lambda one: one.until)
 
     def device_time(self, now: int) -> int:
         """What its members use and is not counted yet, in device-microseconds."""
@@ -153,6 +160,11 @@ class Held(msgspec.Struct):
     def stands_alone(self, role: int) -> bool:
         """Whether members of this role come and go one by one, whatever holds for the others."""
         return self.gang.roles[role].coupling is Coupling.LOOSE
+
+    def lost(self, run: Run) -> list[Placed]:
+        """Members that others of their role wait for."""
+        together = [at for at in range(len(self.gang.roles)) if not self.stands_alone(at) and run.here(at)]
+        return [one for role in together for one in run.lost(role)]
 
     def is_done(self, one: Placed) -> bool:
         """Whether a member that comes and goes by itself has finished; beside others, one that failed has not."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tutti.engine.model import Gang, Seats
 
-from .held import Placed, Tasks, devices_each, id_bases
+from .held import Placed, Run, Tasks, devices_each, id_bases
 
 Choose = Callable[[int, int], tuple[str, ...] | None]
 """So many free devices of a node, or None where there are not enough."""
@@ -49,6 +49,15 @@ def leaving(here: Sequence[Placed], seats: tuple[Seats, ...]) -> list[Placed]:
             there = sorted((one for one in mine if one.node == node), key=lambda one: one.id)
             found += there[wanted.get(node, 0) :]
     return sorted(found, key=lambda one: one.id)
+
+
+def missing(run: Run, seats: tuple[Seats, ...]) -> list[Placed]:
+    """Members that these seats count on and that were lost: of each role the latest."""
+    found: list[Placed] = []
+    for role, held in enumerate(seats):
+        short = held.members - len(run.here(role))
+        found += run.lost(role)[-short:] if short > 0 else []
+    return found
 
 
 def seats_of(gang: Gang, here: Sequence[Placed], like: tuple[Seats, ...] = ()) -> tuple[Seats, ...]:

@@ -67,7 +67,9 @@ class Recovery:
         return self._seated(held, run, life)
 
     def _seated(self, held: Held, run: Run, life: Life) -> Life:
-        seats = seats_of(held.gang, run.here(), life.seats)
+        lost = held.lost(run)
+        seats = seats_of(held.gang, [*run.here(), *lost], life.seats)
+        self._backend.tell_lost(held, run, lost)
         state = life.state if life.state in SEATED else State.STARTING
         # That it is up may be on the disk before its life is, and nobody says it a second time.
         if run.up or state in {State.DEGRADED, State.REPAIRING, State.DRAINING}:

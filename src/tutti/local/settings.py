@@ -149,7 +149,10 @@ def checked(text: str, source: str) -> Settings:
         memory(settings.logs.bytes), memory(settings.logs.total)
         duration(settings.logs.keep), duration(settings.history.keep)
     except tomllib.TOMLDecodeError as problem:
-        raise Misused(f"the configuration is not TOML: {problem}", source) from None
+        found = re.search(r" \(at line (\d+).*", str(problem))
+        line = found[1] if found else str(len(text.rstrip().splitlines()))
+        what = str(problem).replace(found[0] if found else "(at end of document)", "" if found else "where it ends")
+        raise Misused(f"the configuration is not TOML: {what}", f"{source}, line {line}") from None
     except msgspec.ValidationError as problem:
         raise Misused(f"the configuration is wrong: {problem}", source, _meant(str(problem))) from None
     except (ValueError, Misread) as problem:

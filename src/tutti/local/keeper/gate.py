@@ -46,7 +46,7 @@ class Gate:
 
     def await_all(self, members: Collection[int], limit_s: float) -> None:
         """Until every member waits or is gone; one that does neither in time is killed, for nobody could free it."""
-        os.close(self._ready_in)
+        self._close_ready_in()
         # Executing closes this pipe, as do waiting and dying: at its end nobody is on the way any longer.
         waiting = self._until_closed(members, time.monotonic() + limit_s)
         if waiting is None:
@@ -60,10 +60,20 @@ class Gate:
 
     def open(self) -> None:
         """Let all of them go."""
-        for end in (self._holds, self._opens, self._ready):
-            os.close(end)
+        self.take_down()
         for pid in self._stopped:
             _ptrace(DETACH, pid, None, None)
+
+    def take_down(self) -> None:
+        """There is no gate any longer; whoever waits at it without being traced goes."""
+        self._close_ready_in()
+        for end in (self._holds, self._opens, self._ready):
+            os.close(end)
+
+    def _close_ready_in(self) -> None:
+        if self._ready_in >= 0:
+            os.close(self._ready_in)
+            self._ready_in = -1
 
     def _until_closed(self, members: Collection[int], limit: float) -> set[int] | None:
         """Who waits without being traced; None when the time is over."""

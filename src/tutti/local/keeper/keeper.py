@@ -116,12 +116,16 @@ class Keeper:
             self.refusal = str(problem)
             self.closing = self.closing or not self.members
             return self.refusal
+        fresh: list[Member] = []
         gate = Gate()
-        fresh = [self._start(spec, gate) for spec in specs]
+        try:
+            fresh.extend(self._start(spec, gate) for spec in specs)
+        except OSError as problem:
+            self.locks.give([path for spec in specs for path in spec.locks])
+            return self._abandon(gate, fresh, f"no process could be started: {problem.strerror}")
         gate.await_all([one.pid for one in fresh], GATE_S)
         if not self._await_word():
-            self._abandon()
-            return self.refusal
+            return self._abandon(gate, fresh, "its daemon went away before it could begin")
         gate.open()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
@@ -172,17 +176,20 @@ class Keeper:
             os.close(self._daemon)
             self._daemon = -1
 
-    def _abandon(self) -> None:
-        """Nothing has run and nothing will."""
-        self.refusal = "its daemon went away before it could begin"
-        tree.end_tree(self.group, self._pids())
-        for one in self.members.values():
-            one.watch.reap()
+    def _abandon(self, gate: Gate, fresh: list[Member], why: str) -> str:
+        """Nothing of these has run and nothing will."""
+        for one in fresh:
+            one.watch.send(signal.SIGKILL)
+            while one.watch.reap() is None:
+                time.sleep(0.001)
             self.selector.unregister(one.watch)
             self._close_log(one)
             one.log.close()
-        self.members.clear()
-        self.closing = True
+            del self.members[one.rank]
+        gate.take_down()
+        self.refusal = why
+        self.closing = self.closing or not self.members
+        return why
 
     def _pump(self, one: Member) -> None:
         if not one.log.pump():

@@ -41,17 +41,18 @@ class Nursery:
         self._line.send({"say": "ready", "pid": os.getpid()})
         while self._line.is_open:
             if self._spare is None:
-                self._spare = Spare(keep, rehearse, self._fork)
+                # A machine that has no process to spare may have one when it is needed.
+                with contextlib.suppress(OSError):
+                    self._spare = Spare(keep, rehearse, self._fork)
             for request in self._line.receive(wait_s=None):
                 self._line.send(self._made(str(request["folder"])))
 
     def _made(self, folder: str) -> lines.Message:
         try:
-            listener = lines.listen(os.path.join(folder, records.SOCKET))
+            with lines.listen(os.path.join(folder, records.SOCKET)) as listener:
+                return {"say": "forked", "folder": folder, "pid": self._keeper(folder, listener)}
         except OSError as problem:
             return {"say": "failed", "folder": folder, "why": f"{problem.strerror}: {folder}"}
-        with listener:
-            return {"say": "forked", "folder": folder, "pid": self._keeper(folder, listener)}
 
     def _keeper(self, folder: str, listener: socket.socket) -> int:
         spare = self._spare
