@@ -21,6 +21,10 @@ MOST = 5
 """Remedies that are returned."""
 DEEPEST = 3
 """Steps that may have to come before the one that makes it start: release it, then the queue opens, then ..."""
+LOOKS = 100_000
+"""Waiting gangs that may be looked at over all those decisions where somebody waits for the answer."""
+LEAST = 10
+"""Decisions that are run however many wait."""
 
 
 Parts: TypeAlias = tuple[Proposal, ...]
@@ -41,6 +45,11 @@ class Remedy(Data, frozen=True):
     """For what has to happen: when it is expected to have happened."""
     strength: int = 1
     """How many different things it takes."""
+
+
+def affordable(view: View, budget: int) -> int:
+    """So many decisions, or fewer where each has to look at thousands of gangs."""
+    return min(budget, max(LOOKS // max(len(view.queued), 1), LEAST))
 
 
 def remedies(view: View, now: int, policy: Policy, gang: str, budget: int = BUDGET, most: int = MOST) -> list[Remedy]:

@@ -31,7 +31,7 @@ from tutti.engine.decide import decide
 from tutti.engine.explain import explain
 from tutti.engine.model import NEVER, QUEUED, SECOND, Job, State
 from tutti.engine.record import record
-from tutti.engine.remedy import remedies
+from tutti.engine.remedy import affordable, remedies
 from tutti.engine.world import Touched
 from tutti.errors import Misused, NotFound, Refused
 from tutti.views.moments import clock
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 QUICK = Budget(draws=10, steps=120)
 KEEP_BARS = 2000
-FEW = 200
-"""Gangs that wait up to which a forecast is made."""
 
 
 class Course:
@@ -110,12 +108,13 @@ class Service:
     async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
         """Those that run first, then those that wait in the order they came; at last those that are over."""
         active = [] if which == "ended" else sorted(self.scheduler.jobs(), key=_in_line)
-        found = [self._row(job) for job in active if _is_meant(job.gang.name, job.gang.user, job.gang.queue, who)]
-        if which in ("all", "ended"):
-            over = [row for row in self._over() if _is_meant(row.name, row.user, row.queue, who)]
-            found += over
-        page = found[offset : offset + limit]
-        return t.Jobs(jobs=page, total=len(found), next=offset + limit if len(found) > offset + limit else 0)
+        active = [job for job in active if _is_meant(job.gang.name, job.gang.user, job.gang.queue, who)]
+        over = self._over() if which in ("all", "ended") else []
+        over = [row for row in over if _is_meant(row.name, row.user, row.queue, who)]
+        page = [self._row(job) for job in active[offset : offset + limit]]
+        page += over[max(offset - len(active), 0) : max(offset + limit - len(active), 0)]
+        total = len(active) + len(over)
+        return t.Jobs(jobs=page, total=total, next=offset + limit if total > offset + limit else 0)
 
     def _over(self) -> list[t.JobRow]:
         world, gangs = self.scheduler.driver.world, self.scheduler.mirror.gangs
@@ -156,9 +155,10 @@ class Service:
         view, now, policy = self.scheduler.driver.world.view(), now_us(), self.scheduler.driver.policy
         found = await asyncio.to_thread(explain, view, now, policy, key)
         waits = found.state in QUEUED
-        helps = await asyncio.to_thread(remedies, view, now, policy, key, max(0, min(effort, 500))) if waits else []
+        effort = affordable(view, max(0, min(effort, 500)))
+        helps = await asyncio.to_thread(remedies, view, now, policy, key, effort) if waits else []
         told = None
-        if waits and found.token is not None and len(view.queued) <= FEW:
+        if waits and found.token is not None:
             history = self.scheduler.driver.intake.history
             seer = Forecaster(0, QUICK, history.errors if history is not None else Errors())
             told = (await asyncio.to_thread(seer.forecast, view, now, policy, [key])).get(key)

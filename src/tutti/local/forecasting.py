@@ -20,7 +20,7 @@ from tutti.engine.delays import with_delays
 from tutti.engine.explain import explain
 from tutti.engine.model import QUEUED, SECOND
 from tutti.engine.record import record
-from tutti.engine.remedy import remedies
+from tutti.engine.remedy import affordable, remedies
 from tutti.errors import Misused
 from tutti.views.moments import clock
 from tutti.views.why import why_json, why_lines
@@ -33,9 +33,6 @@ AGAIN = 10 * SECOND
 REST = 20
 """So many times as long as forecasts took nothing is foretold again without being asked."""
 STALE = 120 * SECOND
-TRIALS = 100_000
-"""Waiting gangs looked at, over all decisions, in search of remedies; at least LEAST decisions are tried."""
-LEAST = 10
 QUICK = Budget(draws=20, steps=120)
 
 
@@ -79,7 +76,7 @@ class Forecasting:
     async def why(self, name: str, effort: int) -> t.Why:
         """Everything there is to say about a gang that waits, or the little about one that does not."""
         view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
-        effort = min(effort, max(TRIALS // max(len(view.queued), 1), LEAST))
+        effort = affordable(view, effort)
         found = await asyncio.to_thread(explain, view, now, policy, name)
         found = await asyncio.to_thread(with_delays, view, now, policy, found, min(effort, DELAYS))
         helps = await asyncio.to_thread(remedies, view, now, policy, name, effort) if found.state in QUEUED else []
