@@ -17,7 +17,7 @@ import pytest
 from tests.local.stage import box, until
 from tutti.api.home import Home
 from tutti.cli import change
-from tutti.engine.model import Gang, OnLoss, Role, Seats, Shape, State
+from tutti.engine.model import Gang, Node, OnLoss, Role, Seats, Shape, State
 from tutti.errors import Misused, NotFound
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
@@ -39,6 +39,7 @@ from tutti.local.remains import has_begun
 from tutti.local.retention import Retention
 from tutti.local.settings import Settings, checked
 from tutti.local.signals import number_of
+from tutti.local.spread import spread
 from tutti.local.variables import Gathering, cleaned, variables
 
 # -- devices
@@ -436,3 +437,21 @@ back_off = "1s"
         cells = made.client.get("/v1/nodes")["nodes"][0]["devices"]
         until(lambda: cells[0]["state"] == "drained", "the drain")
         assert "fan is off" in cells[0]["note"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "job", "members"),
+    [
+        pytest.param((4, 4), {"framework": "slurm", "gpus": 4}, (1, 4), id="it fits on a node"),
+        pytest.param((4, 4), {"framework": "slurm", "gpus": 8}, (2, 4), id="two nodes"),
+        pytest.param((2, 4, 4), {"framework": "pbs", "gpus": 6}, (2, 3), id="two of three nodes, evenly"),
+        pytest.param((4, 4), {"framework": "slurm", "gpus": 7}, (1, 7), id="it cannot be dealt out evenly"),
+        pytest.param((4, 4), {"gpus": 8}, (1, 8), id="no script: a member sees its devices on one node"),
+        pytest.param((4, 4), {"framework": "slurm", "gpus": 8, "workers": 2}, (2, 8), id="members of a script's step"),
+    ],
+)
+def test_a_script_that_no_node_holds_is_spread_over_several(nodes, job, members):
+    written = Job(command=("sh",), **job)
+    there = [Node(f"n{at}", {"gpu": count}) for at, count in enumerate(nodes)]
+    role = spread(to_gang(written), written, there).roles[0]
+    assert (role.min, role.max, role.shapes[0].ask["gpu"]) == (members[0], members[0], members[1])

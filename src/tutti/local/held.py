@@ -9,6 +9,7 @@ from tutti.jobs.gang import array_of
 from tutti.jobs.job import DEVICE, Job
 
 from .links import KeeperLink
+from .spread import is_script
 
 
 class Origin(Data, frozen=True):
@@ -149,8 +150,9 @@ class Held(msgspec.Struct):
 
     @property
     def is_led(self) -> bool:
-        """Whether one launcher (`tutti train`) starts the members itself: the keeper then has one process to keep."""
-        return self.framework == "train" and len(self.gang.roles) == 1 and not self.is_loose
+        """Whether one launcher (`tutti train`, a batch script) starts the rest itself: there is one process to keep."""
+        leads = self.framework == "train" or (is_script(self.job) and self.gang.roles[0].min > 1)
+        return leads and len(self.gang.roles) == 1 and not self.is_loose
 
     @property
     def is_loose(self) -> bool:

@@ -33,6 +33,7 @@ from .journal import Journal
 from .limits import limits_of
 from .memory_bill import billed
 from .names import made_up
+from .spread import fits, spread
 
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
 """What may change while a job runs; the rest only while it waits."""
@@ -75,7 +76,7 @@ class Intake:
         job = msgspec.structs.replace(job, name=job.name or made_up(job, self._is_taken))
         self._check(job, one.context)
         now = now_us()
-        gang = billed(to_gang(job, now, by.user), job.words)
+        gang = self._gang(job, now, by.user)
         self._check_gang(gang)
         env_hash, keep = shelf.environment(one.context.env)
         cwd = str(Path(one.context.cwd, job.cwd)) if job.cwd else one.context.cwd
@@ -87,6 +88,10 @@ class Intake:
         text = f"submitted to queue {gang.queue}"
         audit = shelf.audited(now, by.user, "submit", gang.name, shelf.encode(job).decode())
         return held, [keep, shelf.submitted(held, life), shelf.told(held.id, now, "submitted", text), audit]
+
+    def _gang(self, job: Job, submitted: int, user: str) -> Gang:
+        gang = billed(to_gang(job, submitted, user), job.words)
+        return spread(gang, job, self._backend.booking.box.nodes)
 
     def _is_taken(self, name: str) -> bool:
         return name in self._backend.held or name in self._coming
@@ -124,13 +129,13 @@ class Intake:
         box = self._backend.booking.box
         for role in gang.roles:
             ask = role.shapes[0].ask
-            fits = sum(_fits(node.capacity, ask) for node in box.nodes)
-            if not fits:
+            room = sum(fits(node.capacity, ask) for node in box.nodes)
+            if not room:
                 raise Refused(_too_much(box.nodes, ask), hint="fewer of them; tutti nodes shows what there is")
-            if fits < role.min and role.coupling.value == "gang":
+            if room < role.min and role.coupling.value == "gang":
                 raise Refused(
-                    f"this box can never hold it: it needs {role.min} members at once, and {fits} fit when it is empty",
-                    hint=f"--workers {fits}",
+                    f"this box can never hold it: it needs {role.min} members at once, and {room} fit when it is empty",
+                    hint=f"--workers {room}",
                 )
 
     def _enter(self, held: Held) -> None:
@@ -249,7 +254,7 @@ class Intake:
         asked = msgspec.structs.replace(asked, set=_bounds(held, asked.set)) if runs else asked
         before = msgspec.to_builtins(held.job)
         job = from_data({**before, **asked.set, "name": name}, "the change")
-        gang = billed(to_gang(job, held.gang.submitted, held.gang.user), job.words)
+        gang = self._gang(job, held.gang.submitted, held.gang.user)
         gang = msgspec.structs.replace(gang, resizing=max_resizing(held.gang, gang), sheds=True)
         self._check_gang(gang)
         changed = sorted(key for key in asked.set if before.get(key) != asked.set[key])
@@ -367,7 +372,3 @@ def _amount(name: str, number: int) -> str:
             return f"{number} {'device' if number == 1 else 'devices'}"
         case _:
             return f"{number} of {name!r}"
-
-
-def _fits(capacity: dict[str, int], ask: dict[str, int]) -> int:
-    return min((capacity.get(name, 0) // amount for name, amount in ask.items() if amount), default=1 << 20)
