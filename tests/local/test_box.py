@@ -83,7 +83,8 @@ def test_an_array_runs_its_tasks_as_there_is_room(shared):
     job = shared.submit("sh", "-c", "echo task $TUTTI_TASK of $TUTTI_TASKS", array=20, name="array")
     assert job.wait() == 0
     assert shared.log("array", 19) == "task 19 of 20\n"
-    assert shared.row("array")["state"] == "finished"
+    row = shared.row("array")
+    assert (row["state"], row["tasks_done"], row["tasks"]) == ("finished", 20, 20)
 
 
 def test_an_array_fails_when_a_task_does_and_runs_the_others(shared):

@@ -9,16 +9,17 @@ import msgspec
 from tutti.api import types as t
 from tutti.api.rows import devices_held, placed, sizes
 from tutti.drive.forecasts import Forecast
-from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Resizing, State, Token
+from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Life, Resizing, State, Token
 from tutti.engine.plan import Reason
 from tutti.engine.world import World
 from tutti.jobs.durations import duration
+from tutti.jobs.gang import array_of
 from tutti.jobs.job import DEVICE
 from tutti.jobs.job import Job as Written
 from tutti.views.moments import clock_text, iso
 
 from .booking import Booking
-from .held import Held
+from .held import Course, Held
 from .shelf import wanted_devices, wanted_members
 
 
@@ -52,7 +53,7 @@ def active_row(
         eta=clock_text(eta, now) if 0 < eta < NEVER else "",
         submitted_us=gang.submitted,
         started_us=life.first_started,
-        waited_s=max((life.first_started or now) - gang.submitted, 0) / SECOND,
+        waited_s=_waited(gang, life, now) / SECOND,
         ran_s=0.0 if waits else max(now - life.started, 0) / SECOND,
         limit_s=_limit(held.job),
         elastic=gang.resizing.value if gang.resizing is not Resizing.NONE else "",
@@ -64,6 +65,12 @@ def active_row(
         tasks_done=done,
         tasks=tasks,
     )
+
+
+def _waited(gang: Gang, life: Life, now: int) -> int:
+    """Until it first started; one that has to wait again, since then."""
+    again = life.first_started and life.state in QUEUED
+    return max(now - life.since if again else (life.first_started or now) - gang.submitted, 0)
 
 
 def _token(state: State, reason: Reason | None) -> str:
@@ -113,6 +120,8 @@ def ended_row(row: sqlite3.Row) -> t.JobRow:
     job = msgspec.json.decode(row["job"], type=Written)
     low, high = sizes(gang)
     begun = row["started"] or row["ended"]
+    array = array_of(job)
+    tasks = msgspec.json.decode(row["tasks"] or b"{}", type=Course).tasks if array else None
     return t.JobRow(
         name=row["name"],
         id=row["id"],
@@ -133,6 +142,8 @@ def ended_row(row: sqlite3.Row) -> t.JobRow:
         code=row["code"],
         why=row["why"],
         command=command_text(job),
+        tasks_done=len(tasks.done) + len(tasks.failed) if tasks else 0,
+        tasks=len(array.indices) if array else 0,
     )
 
 
