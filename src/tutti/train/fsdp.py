@@ -6,6 +6,7 @@ checked first, and a model wrapped in a way that is not known is refused, so tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,22 @@ def rewrap(modules: list[nn.Module], optimizers: list[torch.optim.Optimizer], wo
             replaced.update({id(old): module._parameters[name] for module, name, old in wrapping.params})
     for optimizer in optimizers:
         relink(optimizer, replaced)
+
+
+def build_alone(is_alone: Callable[[], bool]) -> None:
+    """Whoever builds its model beside a running generation is told how many there will be, in a group of one: a mesh
+    over all of them is one over itself, until it is made anew.
+    """
+    original = DeviceMesh.__init__
+
+    def init(self: DeviceMesh, device_type: str, mesh: Any = None, **named: Any) -> None:
+        if is_alone():
+            dimensions = len(named.pop("_layout")) if mesh is None else torch.as_tensor(mesh).ndim
+            named.pop("_rank_map", None)
+            mesh = torch.zeros((1,) * dimensions, dtype=torch.int)
+        original(self, device_type, mesh, **named)
+
+    setattr(DeviceMesh, "__init__", init)  # noqa: B010 - a method may not be assigned to by name
 
 
 def has_wrapping(module: nn.Module) -> bool:

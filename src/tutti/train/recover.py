@@ -39,6 +39,7 @@ def take_place(job: Job) -> None:
     if member.standby is not None and member.announced.number == 0:
         job.is_standby = True
         job.group.form_alone()
+        fsdp.build_alone(lambda: job.is_standby and job.group.world == 1)
         job.set_place(member.standby["rank"], member.standby["world"])
         return
     generation = member.announced

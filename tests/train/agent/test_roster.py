@@ -151,6 +151,15 @@ def test_two_crashes_at_one_step_are_the_loop_s_fault():
     assert play.code == 1
 
 
+def test_crashes_of_those_who_never_came_in_leave_the_others_alone():
+    play = started(restarts=2, spares=1)
+    for _ in range(3):
+        (beside,) = play.here(Stage.STARTING, Stage.BUILDING)
+        play.lose(beside, 1)
+        assert play.code is None
+    assert play.here() == ["m0", "m1", "m2", "m3"], "no restart is left for another"
+
+
 def test_do_not_retry_is_obeyed():
     assert started().lose("m0", Exit.NO_RETRY).code == Exit.NO_RETRY
 

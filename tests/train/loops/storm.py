@@ -149,14 +149,14 @@ def lose_node():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def wrapped(model):
+def wrapped(model, job):
     if OPTIONS["wrap"] == "ddp":
         return nn.parallel.DistributedDataParallel(model)
     if OPTIONS["wrap"] in ("fsdp", "hsdp"):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
-        world = torch.distributed.get_world_size()
+        world = job.world
         shape = (world,) if OPTIONS["wrap"] == "fsdp" else (world // 2, 2)
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("copies", "shards")[-len(shape) :])
         fully_shard(model.net, mesh=mesh)
@@ -171,7 +171,7 @@ def main():
     (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
     job = train.join()
     base = Model()
-    model = wrapped(base)
+    model = wrapped(base, job)
     count = [parameter for name, parameter in base.named_parameters() if name == "count"]
     rest = [parameter for name, parameter in base.named_parameters() if name != "count"]
     opt = torch.optim.AdamW(rest, lr=1e-2)

@@ -141,7 +141,7 @@ class Roster:
         elif code in (Exit.PREEMPTED, Exit.RELEASED) or was is Stage.LEAVING:
             return
         else:
-            self._crashed(name, code)
+            self._crashed(name, code, was is Stage.ACTIVE)
 
     def _starts_again(self, name: str) -> None:
         """A member that asks to be started again costs no restart, unless it gets no further that way."""
@@ -152,14 +152,17 @@ class Roster:
                 f"{name} asked to be started again, and {seen - 1} restarts after step {self.step} did not help",
             )
 
-    def _crashed(self, name: str, code: int) -> None:
-        """A loss costs a restart; without one left its place stays empty."""
+    def _crashed(self, name: str, code: int, was_active: bool) -> None:
+        """A loss costs a restart; without one left its place stays empty. One that never came as far as the others are
+        says nothing about them: they go on.
+        """
         self.first_code = self.first_code if self.first_code is not None else code
         if self.restarts_left > 0:
             self.restarts_left -= 1
         else:
             self.holes += 1
-        if code <= 0 or self.is_finished:
+        is_beside = not was_active and any(member.stage is Stage.ACTIVE for member in self.members.values())
+        if code <= 0 or self.is_finished or is_beside:
             return
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
         if seen > 1 and self.generation.number:
