@@ -344,7 +344,7 @@ policies = st.builds(
         max_wait=st.sampled_from([0, 50 * SECOND, 86_400 * SECOND]),
         breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),
     ),
-    reclaim=st.builds(Reclaim, st.booleans(), st.booleans(), st.booleans(), st.just(0) | seconds),
+    reclaim=st.builds(Reclaim, st.booleans(), st.booleans(), st.booleans(), st.booleans()),
 )  # fmt: skip
 plain_policies = st.builds(
     Policy,

@@ -90,7 +90,7 @@ class Reservation(Data, frozen=True):
         Break.HIGHER_PRIORITY,
         Break.OWNER_CHANGE,
     )
-    """What may move a promise once it is given."""
+    """What may move a promise once it is given; lost nodes and overruns that leave no room for it do so unlisted."""
 
 
 class Reclaim(Data, frozen=True):
