@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.local.stage import Box, box
-from tutti.api.client import JobHandle
+from tutti.api.handles import JobHandle
 from tutti.engine.model import SECOND
 from tutti.sim.experiment import Options, play, prepare
 from tutti.sim.policies import find_policy

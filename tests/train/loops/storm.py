@@ -82,6 +82,8 @@ SOURCES = {"dataset": Samples, "stream": Stream, "stateful": stateful, "table": 
 
 
 class Model(nn.Module):
+    passes: torch.Tensor
+
     def __init__(self):
         super().__init__()
         width = OPTIONS["width"]
