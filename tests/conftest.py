@@ -8,6 +8,9 @@ from tools.skips import pytest_sessionfinish
 
 __all__ = ["pytest_sessionfinish"]
 
+# Hundreds of daemons, commands and members are started: each would compile the whole package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.register_profile(
     "test", max_examples=int(os.environ.get("TUTTI_EXAMPLES", "200")), deadline=None, derandomize=True, print_blob=True
 )
