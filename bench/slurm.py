@@ -16,14 +16,17 @@ import datetime as dt
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,6 +94,20 @@ def drawn(seed: int) -> Set:
         left -= nodes
     waiting = [Ask(draws.choice((1, 1, 2, 2, 3, 4, 6, 8)), draws.randrange(10, 240, 5)) for _ in range(6)]
     return Set(running, [Ask(max(waiting[0].nodes, left + 1), waiting[0].minutes), *waiting[1:]])
+
+
+class Planned(NamedTuple):
+    """When a gang that waits is expected to start, and on which nodes; None where Slurm says nothing."""
+
+    start: float | None
+    nodes: frozenset[int]
+
+
+class Said(NamedTuple):
+    """Slurm's plan: the nodes of those that run, and of each gang that waits what is planned for it."""
+
+    seated: list[frozenset[int]]
+    waiting: dict[int, Planned]
 
 
 # -- ours
@@ -182,8 +199,8 @@ class Slurm:
             time.sleep(0.25)
         raise SystemExit("slurm: jobs do not go away")
 
-    def starts(self, asked: Set) -> dict[int, float | None]:
-        """Seconds until each waiting gang is expected to start; None where Slurm says nothing."""
+    def plan(self, asked: Set) -> Said:
+        """What Slurm expects of the gangs that wait, and where those that run are."""
         running = [self.submit(ask) for ask in asked.running]
         for _ in range(80):
             if len(self.run("squeue", "-h", "-t", "R", "-o", "%i").split()) == len(running):
@@ -191,21 +208,34 @@ class Slurm:
             time.sleep(0.25)
         begun = time.time()
         waiting = [self.submit(ask) for ask in asked.waiting]
-        found: dict[int, float | None] = {}
+        found: dict[int, Planned] = {}
+        listed: dict[str, tuple[str, list[str]]] = {}
         for _ in range(4):
             time.sleep(2.5)
-            listed = dict(line.split("|") for line in self.run("squeue", "-h", "-o", "%i|%S").split())
-            before, found = found, {at: _until(listed.get(job, "N/A"), begun) for at, job in enumerate(waiting)}
+            lines = self.run("squeue", "-h", "-o", "%i|%S|%Y|%N").split()
+            listed = {job: (start, nodes) for job, start, *nodes in (line.split("|") for line in lines)}
+            before, found = (
+                found,
+                {at: _planned(*listed[job], begun) for at, job in enumerate(waiting) if job in listed},
+            )
             if found == before:
                 break
+        seated = [numbers(listed[job][1][1]) if job in listed else frozenset[int]() for job in running]
         self.clear()
-        return found
+        return Said(seated, found)
 
 
-def _until(text: str, begun: float) -> float | None:
-    if text == "N/A":
-        return None
-    return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp() - begun
+def _planned(start: str, nodes: list[str], begun: float) -> Planned:
+    if start == "N/A":
+        return Planned(None, frozenset())
+    at = dt.datetime.fromisoformat(start).replace(tzinfo=dt.UTC).timestamp() - begun
+    return Planned(at, numbers(nodes[1]) or numbers(nodes[0]))
+
+
+def numbers(names: str) -> frozenset[int]:
+    """The nodes that a list such as n[0-2,5] names."""
+    parts = (part.partition("-") for part in re.findall(r"[0-9]+(?:-[0-9]+)?", names))
+    return frozenset(node for low, _, high in parts for node in range(int(low), int(high or low) + 1))
 
 
 @contextmanager
@@ -223,32 +253,84 @@ def slurm(reservations: int) -> Iterator[Slurm]:
 # -- side by side
 
 
-class Count(NamedTuple):
-    """What came of one mode: gangs compared, equal, ours earlier, theirs earlier, and those Slurm says nothing of."""
+class Cause(StrEnum):
+    """Why two starts differ."""
 
-    compared: int = 0
-    equal: int = 0
-    ours_earlier: int = 0
-    theirs_earlier: int = 0
-    unsaid: int = 0
-    behind_unsaid: int = 0
-    """Planned earlier by Slurm, behind a gang that it says nothing of."""
+    UNSAID = "Slurm leaves out a gang ahead, of which it says nothing"
+    THEIR_NODES = "Slurm has named nodes for those ahead, and of the others too few are free for the whole stay"
+    OUR_NODES = "our promises keep the nodes they were given; counting nodes alone, the gang would start earlier"
+    AHEAD = "each is the earliest its own plan allows; a gang ahead starts at another time"
+    LATER = "Slurm's own plan has room earlier, at a moment that its windows do not try"
+    OVERLAP = "Slurm's start is earlier than its own plan has room"
 
 
-def compared(ours: dict[int, float], theirs: dict[int, float | None], sofar: Count) -> Count:
-    """The counts with one more set."""
-    counts = sofar._asdict()
+class Taken(NamedTuple):
+    """Nodes from a moment to another; only so many where nobody says which."""
+
+    start: float
+    end: float
+    nodes: frozenset[int]
+    many: int
+
+
+def earliest(ask: Ask, taken: list[Taken], by_name: bool) -> float:
+    """When so many nodes are free for the whole stay, by their names or merely by their number."""
+    for start in sorted({0.0, *(each.end for each in taken)}):
+        over = [each for each in taken if each.start < start + ask.minutes * 60 - 60 and each.end > start + 60]
+        named = NODES - len(frozenset[int]().union(*(each.nodes for each in over)))
+        moments = {start, *(each.start for each in over if each.start > start)}
+        busy = (sum(each.many for each in over if each.start <= at + 60 and each.end > at + 60) for at in moments)
+        if (named if by_name else NODES - max(busy)) >= ask.nodes:
+            return start
+    raise AssertionError("all nodes are free in the end")
+
+
+def cause(at: int, asked: Set, ours: dict[int, float], said: Said) -> Cause:
+    """Why the starts of a gang differ, from what each plan has for those ahead of it."""
+    theirs = said.waiting[at].start
+    assert theirs is not None
+    if theirs < ours[at] and any(said.waiting[ahead].start is None for ahead in range(at)):
+        return Cause.UNSAID
+    running = [
+        Taken(0, ask.minutes * 60, nodes, ask.nodes) for ask, nodes in zip(asked.running, said.seated, strict=True)
+    ]
+    others = [other for other in range(len(asked.waiting)) if other < at]
+    planned = [(asked.waiting[other], said.waiting[other]) for other in others]
+    slurm = running + [
+        Taken(p.start, p.start + ask.minutes * 60, p.nodes, ask.nodes) for ask, p in planned if p.start is not None
+    ]
+    mine = running + [
+        Taken(ours[other], ours[other] + asked.waiting[other].minutes * 60, frozenset(), asked.waiting[other].nodes)
+        for other in others
+    ]
+    ask = asked.waiting[at]
+    by_name, by_count = earliest(ask, slurm, by_name=True), earliest(ask, slurm, by_name=False)
+    if theirs < by_count - ALIKE_S:
+        return Cause.OVERLAP
+    if ours[at] > earliest(ask, mine, by_name=False) + ALIKE_S:
+        return Cause.OUR_NODES
+    if theirs > by_name + ALIKE_S:
+        return Cause.LATER
+    return Cause.THEIR_NODES if theirs > by_count + ALIKE_S else Cause.AHEAD
+
+
+def compared(asked: Set, ours: dict[int, float], said: Said) -> Counter[str]:
+    """How one set came out; every difference is printed with its cause."""
+    counts = Counter[str]()
     for at, start in ours.items():
-        said = theirs.get(at)
-        if said is None:
+        theirs = said.waiting[at].start if at in said.waiting else None
+        if theirs is None:
             counts["unsaid"] += 1
             continue
         counts["compared"] += 1
-        skipped = any(theirs.get(ahead) is None for ahead in range(at))
-        later = "behind_unsaid" if skipped else "theirs_earlier"
-        key = "equal" if abs(start - said) <= ALIKE_S else "ours_earlier" if start < said else later
-        counts[key] += 1
-    return Count(**counts)
+        if abs(start - theirs) <= ALIKE_S:
+            counts["equal"] += 1
+            continue
+        counts["ours_earlier" if start < theirs else "theirs_earlier"] += 1
+        why = cause(at, asked, ours, said)
+        counts[f"because_{why.name.lower()}"] += 1
+        print(f"    gang {at} ({asked.waiting[at].nodes} nodes): ours {start:.0f} s, Slurm {theirs:.0f} s: {why}")
+    return counts
 
 
 def main() -> int:
@@ -261,16 +343,17 @@ def main() -> int:
     sets = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     results: dict[str, dict[str, int]] = {}
     for policy, reservations in MODES.items():
-        count = Count()
+        count = Counter[str]()
         with slurm(reservations) as theirs:
             for seed in range(sets):
                 asked = drawn(seed)
-                ours, said = our_starts(asked, policy), theirs.starts(asked)
-                before, count = count, compared(ours, said, count)
-                if count.equal - before.equal < count.compared - before.compared:
-                    print(f"  set {seed}: {asked}\n    ours {ours}\n    slurm {said}", flush=True)
-        print(f"{policy:<13} {count}", flush=True)
-        results[policy] = count._asdict()
+                ours, said = our_starts(asked, policy), theirs.plan(asked)
+                before = count["compared"] - count["equal"]
+                count += compared(asked, ours, said)
+                if count["compared"] - count["equal"] > before:
+                    print(f"  {policy}, set {seed}: {asked}\n    ours {ours}\n    slurm {said}", flush=True)
+        print(f"{policy:<13} {dict(count)}", flush=True)
+        results[policy] = dict(count)
     print(json.dumps(results))
     return 0
 

@@ -10,7 +10,18 @@ import pytest
 from tutti.errors import Misused, NotFound
 from tutti.sim.profiles import Profile
 from tutti.sim.protocols import shockwave, sia
-from tutti.sim.protocols.fair_rounds import POLICIES, Learner, Rounds, center, gandiva_fair, max_min, min_makespan
+from tutti.sim.protocols.fair_rounds import (
+    POLICIES,
+    Learner,
+    Rounds,
+    center,
+    finish_time,
+    gandiva_fair,
+    long_and_short,
+    max_min,
+    min_makespan,
+)
+from tutti.sim.protocols.sia_program import ROUND_S, Program, shapes
 from tutti.sim.protocols.simplex import largest
 
 TYPE = "LM (batch size 20)"
@@ -52,6 +63,14 @@ def test_fair_parts_by_hand():
     assert gandiva_fair(crowd, 2, 0.0) == [0.5] * 4
     ends = [job.left / job.rate / part for job, part in zip(crowd, min_makespan(crowd, 4, 0.0), strict=True)]
     assert max(ends) == pytest.approx(240, rel=0.06)
+
+
+def test_the_longest_keeps_pace_and_the_shortest_goes_first():
+    crowd = [learner("long", steps=10_000), learner("short", steps=100), learner("middle", steps=5_000)]
+    long, short, middle = long_and_short(crowd, 2, 0.0)
+    assert (long, short) == pytest.approx((1, 1), abs=0.06)
+    assert middle == pytest.approx(short / 50), "the rest by how short they are"
+    assert long + short + middle == pytest.approx(2)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -141,6 +160,42 @@ def test_gavel_gives_the_fast_gpus_to_whom_they_help(tmp_path):
     found = sia.results([work], folder, pools)
     assert found.completion_h <= found.p99_h <= found.makespan_h
     assert found.restarts >= 0 < found.gpu_hours
+
+
+def workload(folder: Path, jobs: int) -> Path:
+    """Equal jobs, tuned to four GPUs, submitted a minute apart."""
+    rows = "".join(f"j{at},{60 * at},cifar10,4,128\n" for at in range(jobs))
+    (folder / "w.csv").write_text("name,time,application,num_replicas,batch_size\n" + rows)
+    return folder / "w.csv"
+
+
+def test_gavels_rounds_share_equal_gpus_by_finish_time(tmp_path):
+    pools = (sia.Pool("fast", 1, 4),)
+    jobs = sia.read_workload(workload(tmp_path, 3), profile(tmp_path, {"fast": 0.4}), pools)
+    sia.play(jobs, sia.Fair(pools, finish_time))
+    ends = sorted((job.ended or 0) - job.submitted for job in jobs)
+    assert ends[-1] < 1.5 * ends[0], "nobody is served long before the others"
+    assert all(job.starts > 1 for job in jobs)
+
+
+def test_the_rounded_program_deals_whole_shapes_that_fit(tmp_path):
+    pools = (sia.Pool("fast", 1, 4), sia.Pool("slow", 2, 4))
+    assert [sum(placement) for _, placement in shapes(pools[1])] == [1, 2, 4, 8]
+    jobs = sia.read_workload(workload(tmp_path, 5), profile(tmp_path, {"fast": 0.1, "slow": 0.4}), pools)
+    program, widest = Program(pools), 0
+    for now in range(300, 3000, ROUND_S):
+        placed = program.placements(jobs, now)
+        assert set(placed) == {job.name for job in jobs}
+        for pool in pools:
+            assert sum(sum(placement) for kind, placement in placed.values() if kind == pool.kind) <= pool.gpus
+        for job in jobs:
+            before = sum(job.placement)
+            job.move(*placed[job.name])
+            assert sum(job.placement) <= max(2 * before, 1), "at most twice as wide as before"
+            widest = max(widest, sum(job.placement))
+    assert widest > 1
+    found = sia.results([tmp_path / "w.csv"], tmp_path, pools, Program, ROUND_S)
+    assert 0 < found.completion_h < sia.results([tmp_path / "w.csv"], tmp_path, pools).completion_h
 
 
 def test_the_largest_batch_of_a_gpu_is_the_one_measured_there(tmp_path):

@@ -19,6 +19,8 @@ SHORT_S = 5
 """A round cut shorter than by this much is a job's last, and nothing is taken off it."""
 MOST_T, LEAST_T, NEAR_T = 1e6, 100.0, 1.05
 """Where the shortest time for everything is looked for, and how closely."""
+LONG = 0.8
+"""What part of the longest job's time makes another a long one."""
 
 
 class Learner(msgspec.Struct, eq=False):
@@ -111,6 +113,20 @@ def min_makespan(jobs: Sequence[Learner], gpus: int, now: float) -> list[float]:
     return center(least(until), [job.width for job in jobs], gpus)
 
 
+def long_and_short(jobs: Sequence[Learner], gpus: int, now: float) -> list[float]:  # noqa: ARG001 - not needed here
+    """Ours, for what Shockwave aims at without its search: the longest get what lets all end as soon as they can, and
+    the others the rest, the more the shorter they are."""
+    lasts = [job.left / job.rate for job in jobs]
+    until = _narrowed(LEAST_T, MOST_T, NEAR_T, lambda until: _fit([each / until for each in lasts], jobs, gpus))
+    least = [each / until if each >= LONG * max(lasts) else 0.0 for each in lasts]
+
+    def at(price: float) -> list[float]:
+        wanted = (1 / (price * each * job.width) for each, job in zip(lasts, jobs, strict=True))
+        return [min(max(part, low), 1.0) for part, low in zip(wanted, least, strict=True)]
+
+    return at(_narrowed(1e-12, 1e12, 1 + 1e-9, lambda price: _fit(at(price), jobs, gpus)))
+
+
 def finish_time(jobs: Sequence[Learner], gpus: int, now: float) -> list[float]:
     """Themis: the worst stretch over an equal part of the cluster of one's own is as small as it can be."""
     alone = [_alone(job, gpus / len(jobs)) for job in jobs]
@@ -153,6 +169,7 @@ POLICIES: dict[str, Callable[[], Parts]] = {
     "allox": AlloX,
     "gandiva-fair": lambda: gandiva_fair,
     "min-makespan": lambda: min_makespan,
+    "long-and-short": lambda: long_and_short,
 }
 
 

@@ -8,9 +8,10 @@ Pollux aims at, by simpler means.
 import csv
 import math
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -86,10 +87,13 @@ class Trainee(msgspec.Struct, eq=False):
 
     def best(self, size: int) -> tuple[float, int]:
         """The best goodput on so many GPUs packed tightly, and the batch that has it."""
-        return _best(self.profile, size, self.epoch)
+        return best(self.profile, compact(size, GPUS_PER_NODE), self.epoch)
 
     def _goodput(self) -> float:
         return goodput(self.profile, self.placement, self.split, self.epoch)
+
+
+AnyTrainee = TypeVar("AnyTrainee", bound=Trainee)
 
 
 def goodput(profile: Profile, placement: tuple[int, ...], split: Batch, epoch: int) -> float:
@@ -102,8 +106,9 @@ def goodput(profile: Profile, placement: tuple[int, ...], split: Batch, epoch: i
 
 
 @cache
-def _best(profile: Profile, size: int, epoch: int) -> tuple[float, int]:
-    placement = compact(size, GPUS_PER_NODE)
+def best(profile: Profile, placement: tuple[int, ...], epoch: int) -> tuple[float, int]:
+    """The best goodput on these GPUs per node, and the batch that has it."""
+    size = sum(placement)
     low, high = max(profile.first_batch, size * profile.least_local), profile.most_batch
     tried = {round(low * (high / low) ** (part / BATCHES)) for part in range(BATCHES + 1)} if high > low else {high}
     found = []
@@ -264,21 +269,32 @@ def _emptiest(free: dict[int, int], size: int) -> Allocation:
     return nodes
 
 
-def completion_times(jobs: list[Trainee], policy: RoundPolicy, round_s: int = ROUND_S) -> dict[str, int]:
-    """Seconds from submission to completion of every job."""
-    held: dict[str, Allocation] = {}
+def play_rounds(jobs: list[AnyTrainee], decide: Callable[[list[AnyTrainee], int], None], round_s: int) -> None:
+    """Round by round until all have ended; after each, it is decided who of those that are there goes on where."""
     now = 0
     while any(job.ended is None for job in jobs):
         for job in jobs:
             job.pass_time(round_s)
         now += round_s
         active = [job for job in jobs if job.submitted <= now and job.ended is None]
+        if active:
+            decide(active, now)
+
+
+def completion_times(jobs: list[Trainee], policy: RoundPolicy, round_s: int = ROUND_S) -> dict[str, int]:
+    """Seconds from submission to completion of every job."""
+    held: dict[str, Allocation] = {}
+
+    def decide(active: list[Trainee], now: int) -> None:
+        nonlocal held
         held = {job.name: held[job.name] for job in active if job.name in held}
-        given = place(policy.sizes(active, now), held) if active else {}
+        given = place(policy.sizes(active, now), held)
         for job in active:
             if given.get(job.name) != held.get(job.name):
                 job.give(given.get(job.name, []))
         held = given
+
+    play_rounds(jobs, decide, round_s)
     return {job.name: (job.ended or 0) - job.submitted for job in jobs}
 
 
@@ -298,9 +314,9 @@ def read_workload(path: Path, profiles: Path) -> list[Trainee]:
     ]
 
 
-def mean_completion_s(path: Path, profiles: Path, policy: str) -> float:
+def mean_completion_s(path: Path, profiles: Path, policy: str, round_s: int = ROUND_S) -> float:
     """Average completion time of one workload under one policy."""
     if policy not in POLICIES:
         raise Misused(f"this protocol has no policy {policy!r}", hint=f"one of {', '.join(POLICIES)}")
-    times = completion_times(read_workload(path, profiles), POLICIES[policy]())
+    times = completion_times(read_workload(path, profiles), POLICIES[policy](), round_s)
     return math.fsum(times.values()) / len(times)

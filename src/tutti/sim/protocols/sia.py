@@ -8,14 +8,16 @@ starts those that are furthest behind their part.
 import csv
 import math
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from tutti.sim.profiles import EPSILON, Batch, Profile, compact
 
-from .pollux import Allocation, Marginal, Trainee, completion_times
+from .fair_rounds import Learner, Parts
+from .pollux import Allocation, Marginal, Trainee, completion_times, play_rounds
 from .simplex import largest
 
 ROUND_S = 360
@@ -71,7 +73,7 @@ class Nomad(Trainee):
         if placement and (kind, placement) != (self.kind, self.placement):
             self.profile = self.profiles[kind]
             self.split = self.split_on(kind, placement)
-            self.paused = RESTART_S.get(self.profile.name, 30)
+            self.paused = self.pause()
             self.starts += 1
         self.kind, self.placement = kind, placement
 
@@ -79,7 +81,11 @@ class Nomad(Trainee):
         """Other GPUs of the same kind from now on, or none."""
         super().give(nodes)
         if nodes:
-            self.paused = RESTART_S.get(self.profile.name, 30)
+            self.paused = self.pause()
+
+    def pause(self) -> int:
+        """How long it stands still when its GPUs change."""
+        return RESTART_S.get(self.profile.name, 30)
 
     def split_on(self, kind: str, placement: tuple[int, ...]) -> Batch:
         """The batch as it is divided over so many GPUs of a kind."""
@@ -104,21 +110,25 @@ class Nomad(Trainee):
         return 1 / (step + (step - sync) * split.extra)
 
 
+Placements = dict[str, tuple[str, tuple[int, ...]]]
+"""Kind of GPU and GPUs per node, by job."""
+
+
 class Gavel:
     """Parts of the time by a linear program, and rounds that follow them."""
 
     def __init__(self, pools: tuple[Pool, ...]) -> None:
         self.pools = pools
         self._total = {pool.kind: 0.0 for pool in pools}
-        self._seats: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._seats: Placements = {}
         """Kind of GPU and numbers of the GPUs of each job in the last round."""
 
-    def placements(self, jobs: list[Nomad]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    def placements(self, jobs: list[Nomad], now: int) -> Placements:
         """Kind of GPU and GPUs per node of whoever runs in the next round."""
         for job in jobs:
             if not job.held_s:
                 self._enter(job)
-        self._share(jobs)
+        self._share(jobs, now)
         chosen = self._chosen(jobs)
         self._seats = {name: seat for pool in self.pools for name, seat in self._seated(pool, chosen[pool.kind])}
         for job in jobs:
@@ -135,7 +145,7 @@ class Gavel:
         for kind in self._total:
             self._total[kind] += ROUND_S / 2
 
-    def _share(self, jobs: list[Nomad]) -> None:
+    def _share(self, jobs: list[Nomad], now: int) -> None:  # noqa: ARG002 - the moment does not matter
         """Parts of the time on every kind; jobs that are alike have alike parts."""
         groups: dict[tuple[float, ...], list[Nomad]] = {}
         for job in jobs:
@@ -189,6 +199,32 @@ class Gavel:
         return [(name, (pool.kind, gpus)) for name, gpus in seats.items()]
 
 
+class Fair(Gavel):
+    """Gavel's rounds on equal GPUs, with parts of the time by a rule of fairness."""
+
+    def __init__(self, pools: tuple[Pool, ...], rule: Parts) -> None:
+        super().__init__(pools)
+        self._rule = rule
+        self._known: dict[str, Learner] = {}
+
+    def _share(self, jobs: list[Nomad], now: int) -> None:
+        (pool,) = self.pools
+        parts = self._rule([self._learner(job, pool.kind) for job in jobs], pool.gpus, now)
+        for job, part in zip(jobs, parts, strict=True):
+            job.parts = {pool.kind: part}
+
+    def _learner(self, job: Nomad, kind: str) -> Learner:
+        """The job as the rule knows it: steps at the batch its user tuned."""
+        last = job.profile.epochs - 1
+        steps, done = (round(job.profile.iterations(job.batch, epoch)) for epoch in (last, min(job.epoch, last)))
+        rate = job.rate_of[kind] / job.slower
+        known = self._known.setdefault(
+            job.name, Learner(job.name, "", job.replicas, "static", job.batch, job.batch, steps, job.submitted, rate)
+        )
+        known.done = min(done, steps - 1)
+        return known
+
+
 def _runs(gpus: tuple[int, ...], each: int) -> tuple[int, ...]:
     """GPUs per node."""
     return tuple(Counter(gpu // each for gpu in gpus).values())
@@ -216,18 +252,23 @@ def read_workload(path: Path, profiles: Path, pools: tuple[Pool, ...]) -> list[N
     ]
 
 
-def play(jobs: list[Nomad], policy: Gavel, round_s: int = ROUND_S) -> None:
+class Rule(Protocol):
+    """Decides at the end of every round who runs where."""
+
+    def placements(self, jobs: list[Nomad], now: int) -> Placements:
+        """Kind of GPU and GPUs per node of whoever runs in the next round."""
+
+
+def play(jobs: list[Nomad], policy: Rule, round_s: int = ROUND_S) -> None:
     """Round by round until all have ended."""
-    now = 0
-    while any(job.ended is None for job in jobs):
-        for job in jobs:
-            job.pass_time(round_s)
-        now += round_s
-        active = [job for job in jobs if job.submitted <= now and job.ended is None]
-        placed = policy.placements(active) if active else {}
+
+    def decide(active: list[Nomad], now: int) -> None:
+        placed = policy.placements(active, now)
         for job in active:
             job.move(*placed.get(job.name, ("", ())))
             job.gpu_s += round_s * sum(job.placement)
+
+    play_rounds(jobs, decide, round_s)
 
 
 def marginal_h(files: list[Path], profiles: Path) -> float:
@@ -239,12 +280,18 @@ def marginal_h(files: list[Path], profiles: Path) -> float:
     return math.fsum(means) / len(means)
 
 
-def results(files: list[Path], profiles: Path, pools: tuple[Pool, ...]) -> Result:
-    """All workloads under Gavel."""
+def results(
+    files: list[Path],
+    profiles: Path,
+    pools: tuple[Pool, ...],
+    rule: Callable[[tuple[Pool, ...]], Rule] = Gavel,
+    round_s: int = ROUND_S,
+) -> Result:
+    """All workloads under a rule."""
     played = []
     for path in files:
         jobs = read_workload(path, profiles, pools)
-        play(jobs, Gavel(pools))
+        play(jobs, rule(pools), round_s)
         played.append(jobs)
     every = [job for jobs in played for job in jobs]
     times = sorted((job.ended or 0) - job.submitted for job in every)
