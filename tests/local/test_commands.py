@@ -148,12 +148,13 @@ def test_config_is_checked_and_reloaded(made):
 
 
 def test_a_backup_can_be_put_in_place(made):
+    assert tutti(made, "run", "--name", "backed-up", "--", "true").returncode == 0
     where = tutti(made, "backup").stdout.strip()
     assert tutti(made, "backup", "--restore", where).returncode == 4
     with box("4", start=False) as other:
         assert tutti(other, "backup", "--restore", where).returncode == 0
         other.start()
-        assert any(job["name"] == "seen" for job in other.client.get("/v1/jobs", which="all")["jobs"])
+        assert any(job["name"] == "backed-up" for job in other.client.get("/v1/jobs", which="all")["jobs"])
 
 
 def test_nothing_is_left_of_what_is_removed():
