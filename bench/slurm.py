@@ -260,6 +260,7 @@ class Cause(StrEnum):
     THEIR_NODES = "Slurm has named nodes for those ahead, and of the others too few are free for the whole stay"
     OUR_NODES = "our promises keep the nodes they were given; counting nodes alone, the gang would start earlier"
     AHEAD = "each is the earliest its own plan allows; a gang ahead starts at another time"
+    MINUTES = "Slurm plans in steps of a minute, and what fits to the second does not fit into them"
     LATER = "Slurm's own plan has room earlier, at a moment that its windows do not try"
     OVERLAP = "Slurm's start is earlier than its own plan has room"
 
@@ -273,13 +274,13 @@ class Taken(NamedTuple):
     many: int
 
 
-def earliest(ask: Ask, taken: list[Taken], by_name: bool) -> float:
-    """When so many nodes are free for the whole stay, by their names or merely by their number."""
+def earliest(ask: Ask, taken: list[Taken], by_name: bool, slack: float = 60) -> float:
+    """When so many nodes are free for the whole stay but for a little, by their names or merely by their number."""
     for start in sorted({0.0, *(each.end for each in taken)}):
-        over = [each for each in taken if each.start < start + ask.minutes * 60 - 60 and each.end > start + 60]
+        over = [each for each in taken if each.start < start + ask.minutes * 60 - slack and each.end > start + slack]
         named = NODES - len(frozenset[int]().union(*(each.nodes for each in over)))
         moments = {start, *(each.start for each in over if each.start > start)}
-        busy = (sum(each.many for each in over if each.start <= at + 60 and each.end > at + 60) for at in moments)
+        busy = (sum(each.many for each in over if each.start <= at + slack and each.end > at + slack) for at in moments)
         if (named if by_name else NODES - max(busy)) >= ask.nodes:
             return start
     raise AssertionError("all nodes are free in the end")
@@ -307,10 +308,10 @@ def cause(at: int, asked: Set, ours: dict[int, float], said: Said) -> Cause:
     by_name, by_count = earliest(ask, slurm, by_name=True), earliest(ask, slurm, by_name=False)
     if theirs < by_count - ALIKE_S:
         return Cause.OVERLAP
-    if ours[at] > earliest(ask, mine, by_name=False) + ALIKE_S:
-        return Cause.OUR_NODES
+    if ours[at] > theirs:
+        return Cause.OUR_NODES if ours[at] > earliest(ask, mine, by_name=False) + ALIKE_S else Cause.AHEAD
     if theirs > by_name + ALIKE_S:
-        return Cause.LATER
+        return Cause.LATER if theirs > earliest(ask, slurm, by_name=True, slack=0) + ALIKE_S else Cause.MINUTES
     return Cause.THEIR_NODES if theirs > by_count + ALIKE_S else Cause.AHEAD
 
 
