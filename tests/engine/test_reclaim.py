@@ -78,3 +78,11 @@ def test_a_gang_shrinks_no_further_than_it_must(needs, fields, keeps):
     shrinks = [action for action in plan.actions if isinstance(action, Shrink)]
     assert [(action.gang, sum(held.members for held in action.seats)) for action in shrinks] == [("elastic", keeps)]
     assert check(view, plan, policy) == []
+
+
+def test_who_keeps_its_surplus_gives_none_and_may_still_leave_whole():
+    elastic = gang("elastic", 7, 1, run_s=86_400, resizing=Resizing.LIVE, min=1, max=8, keeps_surplus=True)
+    world = seat(drawn("8"), elastic, "n0*7", at=0)
+    plan = decide(submit(world, gang("waits", 4, 1, run_s=60, priority=3), at=NOW).view(), NOW, Policy())
+    assert not any(isinstance(action, Shrink) for action in plan.actions)
+    assert any(isinstance(action, Evict) and action.gang == "elastic" for action in plan.actions)

@@ -16,6 +16,7 @@ NAMES = ("coscheduling", "koordinator", "volcano", "kai", "kueue", "yunikorn")
 CLUSTER_KINDS = (
     ("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"),
+    ("scheduling.run.ai", "v2", "Queue", "queues"),
     ("kai.scheduler", "v1alpha1", "Topology", "topologies"),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies"),
     ("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues"),

@@ -266,6 +266,8 @@ class Gang(Data, frozen=True):
     """Whether others may be asked to make room for it."""
     parkable: bool = False
     resizing: Resizing = Resizing.NONE
+    keeps_surplus: bool = False
+    """Whether its members beyond the minimum are never taken for others; the whole of it may be."""
     sheds: bool = False
     """Whether it gives back members beyond its most while it runs: its owner made it smaller."""
     speed: Speed = Speed()

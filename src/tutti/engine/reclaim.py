@@ -137,7 +137,7 @@ def is_settled(desk: Desk, job: Job) -> bool:
 
 def without_surplus(desk: Desk, job: Job) -> tuple[Seats, ...]:
     """The seats of an elastic gang at its minimum; () where it has nothing above it."""
-    if job.gang.resizing is not Resizing.LIVE:
+    if job.gang.resizing is not Resizing.LIVE or job.gang.keeps_surplus:
         return ()
     kept = tuple(_at_minimum(desk, job, role, held) for role, held in enumerate(job.life.seats))
     return kept if kept != job.life.seats else ()

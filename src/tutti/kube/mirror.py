@@ -269,6 +269,7 @@ class Mirror(Intake):
             queue=found.gang.queue,
             resizing=resizing,
             preemptible=found.gang.preemptible,
+            keeps_surplus=found.gang.keeps_surplus,
         )
         if told == gang.gang:
             return []

@@ -120,7 +120,8 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         near=_level(declared.near, ground),
         preemptible=declared.preemptible and not facts.spared,
         preempts=declared.may_preempt and not facts.polite,
-        resizing=Resizing.LIVE if _is_elastic(declared, roles) else Resizing.NONE,
+        resizing=Resizing.LIVE if any(max(role.want, role.max) > role.min for role in roles) else Resizing.NONE,
+        keeps_surplus=declared.whole or not declared.preemptible,
         on_loss=OnLoss.REPAIR,
         hold_up_to=_hold_up_to(declared, facts),
         restart_limit=1_000_000,
@@ -136,10 +137,6 @@ def _hold_up_to(declared: Declared, facts: Facts) -> int:
     if declared.never_stale:
         return NEVER
     return max(declared.hold_up_to, 0) or (STALE if facts.owned else MINUTE)
-
-
-def _is_elastic(declared: Declared, roles: Iterable[Role]) -> bool:
-    return not declared.whole and any(max(role.want, role.max) > role.min for role in roles)
 
 
 def _sizes(declared: Declared, present: Mapping[Kin, int]) -> list[tuple[Kin, int, int]]:
