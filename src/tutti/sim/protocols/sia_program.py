@@ -14,8 +14,6 @@ from .sia import Nomad, Placements, Pool
 from .simplex import largest
 
 ROUND_S = 60
-PATIENCE_S = 600
-"""Shapes are dealt anew when jobs come or go, and else so often."""
 POWER, SEATED = -0.5, 1.1
 """How little speed counts for the fast, and what it is worth to run at all; as the study has them."""
 Shape = tuple[str, tuple[int, ...]]
@@ -35,22 +33,16 @@ class Program:
     def __init__(self, pools: tuple[Pool, ...]) -> None:
         self._room = {pool.kind: pool.gpus for pool in pools}
         self._shapes = [shape for pool in pools for shape in shapes(pool)]
-        self._last: Placements = {}
-        self._names: set[str] = set()
-        self._dealt_at = 0
 
     def placements(self, jobs: list[Nomad], now: int) -> Placements:
         """Kind of GPU and GPUs per node of whoever runs in the next round."""
-        names = {job.name for job in jobs}
-        if names != self._names or now - self._dealt_at >= PATIENCE_S:
-            worth = [self._worth(job, now) for job in jobs]
-            self._last = self._dealt(jobs, worth, self._shares(worth))
-            self._names, self._dealt_at = names, now
+        worth = [self._worth(job, now) for job in jobs]
+        dealt = self._dealt(jobs, worth, self._shares(worth))
         for job in jobs:
-            kind, placement = self._last.get(job.name, ("", ()))
+            kind, placement = dealt.get(job.name, ("", ()))
             if placement and (kind, placement) != (job.kind, job.placement):
                 job.batch = best(job.profiles[kind], placement, job.epoch)[1]
-        return self._last
+        return dealt
 
     def _worth(self, job: Nomad, now: int) -> list[float]:
         """What each shape is worth to a job; 0 where it cannot use it."""
