@@ -158,11 +158,12 @@ class Soak:
         return files <= MORE_FILES and grown <= MORE_KB
 
     def files_and_memory(self) -> tuple[int, int]:
-        """Open files and resident kilobytes of the daemon."""
-        pid = self.made.client.get("/v1/status")["pid"]
+        """Open files beside one for each gang, and resident kilobytes of the daemon."""
+        about = self.made.client.get("/v1/status")
+        pid = about["pid"]
         status = Path(f"/proc/{pid}/status").read_text()
         resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), resident
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()) - about["running"], resident
 
 
 def soak(seconds: float, seed: int) -> Soak:

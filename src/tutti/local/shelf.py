@@ -86,7 +86,7 @@ def intended(held: Held, run: Run) -> Write:
 def moved(run: Run) -> Write:
     """The members of a run that goes on."""
     return (
-        "UPDATE runs SET phase = ?, members = ? WHERE nonce = ?",
+        "UPDATE runs SET phase = ?, members = ? WHERE nonce = ? AND phase != 'ended'",
         (run.phase, encode(list(run.members.values())), run.nonce),
     )
 
