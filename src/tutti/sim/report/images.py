@@ -1,5 +1,6 @@
 """The pictures as images for slides, drawn with matplotlib."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator, PercentFormatter
 
 from tutti.sim.experiment import Case, Outcome
 
 from . import series
-from .look import GRID, INK, LEDGER, QUIET, bar_colour, policy_colour
+from .look import GRID, INK, LEDGER, MANY_HOURS, QUIET, bar_colour, policy_colour
 
 SIZE = (10, 5.2)
 STYLE = {
@@ -43,10 +44,27 @@ def write_images(case: Case, found: list[Outcome], folder: Path) -> list[Path]:
             figure = Figure(figsize=SIZE, layout="constrained")
             axes = figure.add_subplot()
             draw(axes, case, found)
+            _in_days(axes)
             axes.set_title(title.format(policy=found[-1].metrics.policy), loc="left", fontweight="bold")
             figure.savefig(path, dpi=150)
         written.append(path)
     return written
+
+
+def _in_days(axes: Axes) -> None:
+    """Hours become days where a picture shows many of them."""
+    low, high = axes.get_xlim()
+    if axes.get_xlabel() != "hours" or high - low < MANY_HOURS:
+        return
+    axes.set_xlabel("days")
+    axes.xaxis.set_major_locator(MultipleLocator(24 * _step((high - low) / 24)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda hours, _: f"{hours / 24:g}"))
+
+
+def _step(days: float) -> int:
+    """So many days from mark to mark that there are at most ten."""
+    size = int(10 ** max(math.floor(math.log10(days)) - 1, 0))
+    return next(size * each for each in (1, 2, 5, 10, 20) if days <= 10 * size * each)
 
 
 def _end(outcome: Outcome) -> int:
@@ -122,6 +140,7 @@ def gantt(axes: Axes, case: Case, found: list[Outcome]) -> None:
     axes.add_collection(PatchCollection(boxes, facecolor=colours, edgecolor="white", linewidth=0.15, alpha=0.85))
     low, high = series.window(found[-1].record, _end(found[-1]))
     axes.set(xlim=(low, high), ylim=(0, len(case.cluster.nodes)), xlabel="hours", ylabel="node")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=False)
 
 

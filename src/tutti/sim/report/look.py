@@ -32,6 +32,8 @@ BAR_COLOURS = (
     "#b5536b",
     "#d99bab",
 )
+MANY_HOURS = 240
+"""What lasts longer is shown in days."""
 INK, QUIET, GRID = "#22303c", "#6b7783", "#e6e9ec"
 
 

@@ -12,9 +12,11 @@ from tutti.sim.experiment import Case, Outcome
 
 from . import series
 from .frame import figures, framed, headline, notes
-from .look import GRID, INK, LEDGER, QUIET, bar_colour, policy_colour
+from .look import GRID, INK, LEDGER, MANY_HOURS, QUIET, bar_colour, policy_colour
 
 Picture = Callable[[Case, list[Outcome]], go.Figure]
+FEW = 10
+"""So few nodes have a mark each."""
 CONFIG = {"displaylogo": False, "displayModeBar": "hover", "responsive": True}
 
 
@@ -23,6 +25,7 @@ def write_page(case: Case, found: list[Outcome], path: Path) -> Path:
     body = headline(case, found)
     for name, (heading, says, picture) in PICTURES.items():
         figure = picture(case, found)
+        _in_days(figure)
         _dress(figure)
         chart = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config=CONFIG)
         about = says.format(policy=escape(found[-1].metrics.policy))
@@ -30,6 +33,25 @@ def write_page(case: Case, found: list[Outcome], path: Path) -> Path:
     body += [figures(case, found), notes(case, found)]
     path.write_text(framed(f"{case.log.source} on {case.devices:,} devices", body, get_plotlyjs()))
     return path
+
+
+def _in_days(figure: go.Figure) -> None:
+    """Hours become days where a picture shows many of them."""
+    axis = figure.layout.xaxis
+    if axis.title.text != "hours" or not figure.data:
+        return
+    shown = axis.range or (0, max(max(line.x, default=0) for line in figure.data))
+    if shown[1] - shown[0] < MANY_HOURS:
+        return
+    for line in figure.data:
+        line.x = [hours / 24 for hours in line.x]
+        if getattr(line, "base", None) is not None:
+            line.base = [hours / 24 for hours in line.base]
+    for mark in figure.layout.shapes:
+        mark.update(x0=mark.x0 / 24, x1=mark.x1 / 24)
+    for note in figure.layout.annotations:
+        note.update(x=note.x / 24)
+    axis.update(title="days", range=axis.range and [hours / 24 for hours in axis.range])
 
 
 def _dress(figure: go.Figure) -> None:
@@ -152,7 +174,7 @@ def gantt(case: Case, found: list[Outcome]) -> go.Figure:
     )
     return figure.update_layout(
         xaxis={"title": "hours", "range": series.window(found[-1].record, found[-1].report.at)},
-        yaxis={"title": "node", "range": [0, len(case.node_sizes)]},
+        yaxis={"title": "node", "range": [0, len(case.node_sizes)], "dtick": 1 if len(case.node_sizes) < FEW else None},
         barmode="overlay",
         height=max(420, min(14 * len(case.node_sizes), 900)),
     )
