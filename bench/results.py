@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +24,7 @@ from tutti.sim.faults import by_chance
 from tutti.sim.generate import Drawn, Load
 from tutti.sim.metrics import Metrics
 from tutti.sim.policies import find_policy
-from tutti.sim.seeds import interval
+from tutti.sim.seeds import Interval, interval
 from tutti.sim.task import Habits
 from tutti.sim.traces.log import Log, Row
 from tutti.sim.traces.read import read_trace
@@ -141,22 +142,65 @@ def windows(jobs: int) -> dict[str, list[Case]]:
     return found
 
 
-def beside(name: str, cases: list[Case]) -> str:
-    """One row of the comparison: sums over all windows, and for goodput the mean with its 95 % interval."""
+class Beside(NamedTuple):
+    """One load: its row, and per figure how much `balanced` has more than `easy`, of the mean over windows."""
+
+    row: str
+    more: dict[str, Interval]
+
+
+def beside(name: str, cases: list[Case]) -> Beside:
+    """One row of the comparison: sums over all windows, and differences with their 95 % interval."""
     pairs = []
     for case in cases:
         pairs.append([play(case, find_policy(word)).metrics for word in ("easy", "balanced")])
         print(f"results: {name}, window {len(pairs)}", file=sys.stderr, flush=True)
+    more = {figure: interval([b - a for a, b in each]) for figure, each in figures(pairs).items()}
+    errors = zip(*pairs, strict=True)
     cells = [
         name,
         f"{math.fsum(case.offered for case in cases) / len(cases):.2f}",
         change(pairs, lambda found: found.wait_s.mean),
         change(pairs, lambda found: found.completion_s.mean),
-        points([100 * (balanced.goodput - easy.goodput) for easy, balanced in pairs]),
-        " / ".join(time_s(promised(each, lambda found: found.promise_error_s)) for each in zip(*pairs, strict=True)),
-        " / ".join(part(promised(each, lambda found: found.promise_error_part)) for each in zip(*pairs, strict=True)),
+        points(more["goodput"]),
+        " / ".join(time_s(promised(each, lambda found: found.promise_error_s)) for each in errors),
+        " / ".join(part(promised(each, lambda found: found.promise_error_part)) for each in zip(*pairs, strict=True))
+        + f" ({points(more['promise error'])})",
     ]
-    return "| " + " | ".join(cells) + " |"
+    return Beside("| " + " | ".join(cells) + " |", more)
+
+
+def figures(pairs: list[list[Metrics]]) -> dict[str, list[list[float]]]:
+    """What the issue is, of both policies in every window; the error of promises in points of their lead."""
+    return {
+        "wait": [[each.wait_s.mean for each in pair] for pair in pairs],
+        "completion": [[each.completion_s.mean for each in pair] for pair in pairs],
+        "goodput": [[100 * each.goodput for each in pair] for pair in pairs],
+        "promise error": [
+            [100 * each.promise_error_part for each in pair] for pair in pairs if all(e.promised for e in pair)
+        ],
+    }
+
+
+def verdicts(found: dict[str, Beside]) -> str:
+    """What the intervals say of each figure, load by load."""
+    lines = [
+        "",
+        "By the 95 % intervals of the mean difference between the two, window by window, under `balanced`:",
+        "",
+    ]
+    for figure in ("wait", "completion", "goodput", "promise error"):
+        less, more, even = list[str](), list[str](), list[str]()
+        for name, each in found.items():
+            sure = each.more[figure]
+            (less if sure.mean + sure.half < 0 else more if sure.mean - sure.half > 0 else even).append(name)
+        told = (("less", less), ("more", more), ("no difference that could not be chance", even))
+        lines.append(f"- {figure}: " + "; ".join(f"{word} on {_listed(names)}" for word, names in told if names) + ".")
+    return "\n".join(lines)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(name.replace(", faults", "").replace(", load", " at") for name in names)
 
 
 def change(pairs: list[list[Metrics]], figure: Callable[[Metrics], float]) -> str:
@@ -171,9 +215,8 @@ def promised(found: Sequence[Metrics], figure: Callable[[Metrics], float]) -> fl
     return math.fsum(figure(each) * each.promised for each in found) / max(sum(each.promised for each in found), 1)
 
 
-def points(values: list[float]) -> str:
+def points(sure: Interval) -> str:
     """Mean and half the width of its 95 % interval."""
-    sure = interval(values)
     return f"{sure.mean:+.1f} ± {sure.half:.1f}" if math.isfinite(sure.half) else f"{sure.mean:+.1f}"
 
 
@@ -197,8 +240,8 @@ def main() -> None:
     each = int(sys.argv[sys.argv.index("--window") + 1]) if "--window" in sys.argv else WINDOW_JOBS
     print(HEAD.format(jobs=f"{jobs:,}", fails=NODE_FAILS_EVERY // DAY))
     head = BESIDE.format(windows=WINDOWS, jobs=f"{each:,}")
-    rows = [beside(name, found) for name, found in windows(each).items() if only in name]
-    print("\n".join([head, *rows, ""]), flush=True)
+    compared = {name: beside(name, found) for name, found in windows(each).items() if only in name}
+    print("\n".join([head, *(found.row for found in compared.values()), verdicts(compared), ""]), flush=True)
     if "--beside" in sys.argv:
         return
     print("\n".join(section(name, case) for name, case in cases(jobs).items() if only in name))
@@ -224,7 +267,7 @@ BESIDE = """## The default beside EASY
 Over {windows} windows of {jobs} jobs from all over each log, on generated load over {windows} seeds: one window
 says little, because a single wide gang can make the wait of a thousand jobs. Wait and completion are of all windows
 together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 % interval of
-its mean. Promise errors are `easy` / `balanced`, in time and as a part of the lead.
+its mean. Promise errors are `easy` / `balanced`, in time and as a part of the lead, with the difference in points.
 
 Below full load all work gets done under either, and goodput is the same but for what is still left when the last job is
 submitted. Above it, whoever lets short gangs pass leaves more work to the end: see
@@ -233,7 +276,7 @@ submitted. Above it, whoever lets short gangs pass leaves more work to the end: 
 What holds: on every log waits and completions are shorter, in at least four windows of five, and goodput is nowhere
 lower by more than chance: every interval holds 0. What does not: on generated load at 0.7 one seed of five waits
 longer, by more than the four others gain; and promises are as good as EASY's only in part. In time their error is
-smaller or the same on five loads and larger on three; as a part of the lead it is within five points either way.
+smaller or the same on five loads and larger on three; as a part of the lead only KTH-SP2 shows more than chance.
 
 | load | offered | wait | completion | goodput | promise error | part of its lead |
 |---|---:|---:|---:|---:|---:|---:|"""

@@ -41,7 +41,9 @@ def test_every_load_has_a_row_for_every_policy(page: str) -> None:
     jobs = re.search(r"windows of ([\d,]+) jobs", beside)
     assert jobs is not None
     assert beside.startswith(BESIDE.format(windows=WINDOWS, jobs=jobs[1]).removeprefix("## "))
-    assert [row.split("|")[1].strip() for row in beside.splitlines()[-len(names) :]] == names
+    assert [row.split("|")[1].strip() for row in beside.splitlines() if row.startswith("| ")][1:] == names
+    told_of = [line.partition(":")[0] for line in beside.splitlines() if line.startswith("- ")]
+    assert told_of == ["- wait", "- completion", "- goodput", "- promise error"]
     assert told.startswith("\n".join(CALIBRATION).removeprefix("## "))
     assert [told.count(f"| {name} |") > 0 for name in FORECASTS] == [True] * len(FORECASTS)
     for part in parts:
