@@ -55,3 +55,26 @@ def test_a_lost_loose_member_is_started_again_and_nobody_waits_for_it(roles, how
     assert isinstance(action, Grow)
     assert action.seats[worker].members == 3
     assert action.seats[:worker] == seats[:worker]
+
+
+@pytest.mark.parametrize(
+    ("limits", "running"),
+    [({"limit": {"gpu": 3}}, 3), ({"user_limit": {"gpu": 1}}, 1), ({"limit": {"gpu": 5}, "user_limit": {"gpu": 2}}, 2)],
+)
+def test_as_many_tasks_run_as_limits_allow_until_all_are_done(limits, running):
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default", **limits)))
+    world.apply(ev.NodeSeen(0, Node("n0", {"gpu": 8})))
+    role = Role("task", 1, 7, 7, (Shape({"gpu": 1}),), Coupling.LOOSE)
+    world.apply(ev.Submitted(0, Gang("array", (role,), user="ann")))
+    world.apply(ev.Starting(0, "array", (Seats((0,), (1,)),)))
+    world.apply(ev.Running(0, "array"))
+    done, there = 0, 1
+    while done < 7:
+        for action in decide(world.view(), 1, Policy()).actions:
+            assert isinstance(action, Grow)
+            world.apply(ev.Resized(1, "array", action.seats))
+            there = action.seats[0].members
+        assert there == min(running, 7 - done)
+        world.apply(ev.MembersDone(2, "array", 0, (0,), (there,)))
+        done, there = done + there, 0

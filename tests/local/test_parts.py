@@ -9,16 +9,18 @@ import resource
 import socket
 import sys
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from tests.clusters import gang as gang_of
 from tests.local.stage import box, until
 from tutti.api.home import Home
 from tutti.cli import change
-from tutti.engine.model import Gang, Node, OnLoss, Role, Seats, Shape, State
-from tutti.errors import Misused, NotFound
+from tutti.engine.model import Gang, Node, OnLoss, Queue, Role, Seats, Shape, State
+from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 from tutti.jobs.place import Place
@@ -28,6 +30,7 @@ from tutti.local.booking import Booking
 from tutti.local.ends import Fate, verdict
 from tutti.local.held import Course, Held, Origin, Run, Tasks
 from tutti.local.hooks import Hooks
+from tutti.local.intake import check_limits
 from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup, records
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
@@ -455,3 +458,25 @@ def test_a_script_that_no_node_holds_is_spread_over_several(nodes, job, members)
     there = [Node(f"n{at}", {"gpu": count}) for at, count in enumerate(nodes)]
     role = spread(to_gang(written), written, there).roles[0]
     assert (role.min, role.max, role.shapes[0].ask["gpu"]) == (members[0], members[0], members[1])
+
+
+@pytest.mark.parametrize(
+    ("queue", "workers", "says"),
+    [
+        ("small", 2, ""),
+        ("small", 3, "queue small may hold 2 devices at most, and it needs 3 devices"),
+        ("part", 1, ""),
+        ("part", 2, "one user of queue part may hold 1 device at most"),
+        ("open", 4, "queue team may hold 3 devices at most"),
+        ("nowhere", 9, ""),
+    ],
+)
+def test_a_job_its_queue_would_never_let_run_is_refused(queue, workers, says):
+    queues = [
+        Queue("small", limit={"gpu": 2}),
+        Queue("team", limit={"gpu": 3}),
+        Queue("part", "team", user_limit={"gpu": 1}),
+        Queue("open", "team"),
+    ]
+    with pytest.raises(Refused, match=says) if says else nullcontext():
+        check_limits(gang_of("wide", workers, queue=queue), {each.name: each for each in queues})

@@ -4,6 +4,7 @@ A gang whose owner wants fewer members than it has gives the others back.
 """
 
 import heapq
+from bisect import bisect_left
 
 import numpy as np
 
@@ -129,25 +130,34 @@ def _more(
     desk: Desk, job: Job, seats: tuple[Seats, ...], role: int, members: int, *, legal_only: bool
 ) -> tuple[Seats, ...]:
     """The seats with so many more members of a role (or, unless all are needed, as many as fit); taken."""
+    need = _needs(desk, job)[role]
+    if not legal_only:
+        members = _within_quota(desk, job, need, members)
     if members <= 0:
         return seats
-    need = _needs(desk, job)[role]
     end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
     seating = _place(desk, job, need, seats[role], members, end, legal_only=legal_only)
-    if seating is None or desk.shares.blocked(job, *_added(desk, need, seating)):
+    if seating is None or desk.shares.blocked(job, *_added(desk, need, int(seating.counts.sum()))):
         return seats
     desk.profile.take(desk.now, end, seating.positions, seating.counts, need.ask)
-    total, floor = _added(desk, need, seating)
+    total, floor = _added(desk, need, int(seating.counts.sum()))
     desk.shares.take(job.gang.queue, job.gang.user, total, floor)
     nodes = desk.view.by_line[seating.positions].tolist()
     bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
     return (*seats[:role], bigger, *seats[role + 1 :])
 
 
-def _added(desk: Desk, need: Need, seating: Seating) -> tuple[list[int], list[int]]:
+def _within_quota(desk: Desk, job: Job, need: Need, members: int) -> int:
+    """So many more members, or as many as no limit forbids."""
+    if not desk.rules.limited or not desk.shares.blocked(job, *_added(desk, need, members)):
+        return members
+    return bisect_left(range(1, members), 1, key=lambda more: bool(desk.shares.blocked(job, *_added(desk, need, more))))
+
+
+def _added(desk: Desk, need: Need, members: int) -> tuple[list[int], list[int]]:
     total = [0] * len(desk.view.resources)
     for resource, amount in need.ask:
-        total[resource] = int(seating.counts.sum()) * amount
+        total[resource] = members * amount
     return total, [0] * len(total)
 
 

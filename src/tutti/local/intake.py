@@ -1,6 +1,7 @@
 """What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.edit import Submit as SubmitEdit
 from tutti.engine.edit import edited
-from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, Resizing, State, Token
+from tutti.engine.model import QUEUED, SEATED, SECOND, Coupling, Gang, Life, Node, Queue, Resizing, State, Token
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.amounts import spelled_memory
@@ -124,6 +125,7 @@ class Intake:
         if gang.queue not in view.queues:
             raise Refused(f"there is no queue {gang.queue!r}", hint=f"one of: {', '.join(sorted(view.queues))}")
         self._check_room(gang)
+        check_limits(gang, view.queues)
 
     def _check_room(self, gang: Gang) -> None:
         box = self._backend.booking.box
@@ -352,6 +354,25 @@ def _is_elastic(held: Held) -> bool:
 def max_resizing(before: Gang, after: Gang) -> Any:
     """A job that said it can resize still can, be its bounds one number for now."""
     return after.resizing if before.resizing is Resizing.NONE or after.resizing is Resizing.LIVE else before.resizing
+
+
+def check_limits(gang: Gang, queues: Mapping[str, Queue]) -> None:
+    """A job that its queue would never let run is refused too."""
+    least: Counter[str] = Counter()
+    for role in gang.roles:
+        members = role.min if role.coupling is Coupling.GANG else 1
+        least.update({name: members * amount for name, amount in role.shapes[0].ask.items()})
+    name = gang.queue
+    while name in queues:
+        queue = queues[name]
+        for who, limits in ((f"queue {name}", queue.limit), (f"one user of queue {name}", queue.user_limit)):
+            over = next((resource for resource, most in limits.items() if least[resource] > most), None)
+            if over is not None:
+                raise Refused(
+                    f"{who} may hold {_amount(over, limits[over])} at most, and it needs {_amount(over, least[over])}",
+                    hint="fewer or smaller members, another --queue, or ask for a higher limit",
+                )
+        name = queue.parent
 
 
 def _too_much(nodes: Iterable[Node], ask: dict[str, int]) -> str:
