@@ -145,8 +145,10 @@ def _within_quota(desk: Desk, job: Job, sitting: Sitting | None) -> Sitting | No
 
 
 def hold_the_queue(desk: Desk, job: Job) -> None:
-    """In a strict queue nobody passes the first that cannot start."""
+    """In a strict queue nobody passes the first that cannot start; where gangs take turns, turns decide."""
     queue = desk.queue(job)
+    if desk.rules.sliced and queue is not None and queue.slice:
+        return
     if desk.policy.order.strict:
         desk.strict_queues.setdefault("", job.gang.name)
     elif queue is not None and queue.strict:

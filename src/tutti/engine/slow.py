@@ -112,7 +112,8 @@ class _Pass:
             total, floor = held(self.view.resources, job.gang, seats)
             self.shares.take(job.gang.queue, job.gang.user, total, floor)
             return
-        if self.policy.order.strict or (queue is not None and queue.strict):
+        takes_turns = queue is not None and queue.slice > 0
+        if not takes_turns and (self.policy.order.strict or (queue is not None and queue.strict)):
             self.strict.setdefault("" if self.policy.order.strict else job.gang.queue, name)
         self._promise(job)
         self.blocked.append(job)
