@@ -5,7 +5,7 @@ import pytest
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.model import Coupling, Gang, Node, NodeState, Queue, Role, Seats, Shape, State
-from tutti.engine.plan import Grow
+from tutti.engine.plan import Grow, Start
 from tutti.engine.policy import Policy
 from tutti.engine.world import World
 
@@ -78,3 +78,17 @@ def test_as_many_tasks_run_as_limits_allow_until_all_are_done(limits, running):
         assert there == min(running, 7 - done)
         world.apply(ev.MembersDone(2, "array", 0, (0,), (there,)))
         done, there = done + there, 0
+
+
+def test_an_array_with_nothing_left_to_do_is_in_nobody_s_way():
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default")))
+    world.apply(ev.NodeSeen(0, Node("n0", {"gpu": 8})))
+    role = Role("task", 1, 2, 2, (Shape({"gpu": 1}),), Coupling.LOOSE)
+    world.apply(ev.Submitted(0, Gang("array", (role,))))
+    world.apply(ev.Starting(0, "array", (Seats((0,), (2,)),)))
+    world.apply(ev.MembersDone(1, "array", 0, (0,), (2,)))
+    world.apply(ev.Evicted(1, "array"))
+    world.apply(ev.Submitted(2, Gang("wide", (Role("worker", 3, 3, 3, (Shape({"gpu": 1}),)),), submitted=2)))
+    started = [action.gang for action in decide(world.view(), 3, Policy()).actions if isinstance(action, Start)]
+    assert started == ["wide"]

@@ -1,6 +1,7 @@
 """The parts of one box that need no daemon: devices, ports, variables, names, ends, settings, retention, hooks."""
 
 import asyncio
+import copy
 import http.server
 import json
 import os
@@ -28,7 +29,7 @@ from tutti.jobs.understand import understand
 from tutti.local import devices
 from tutti.local.booking import Booking
 from tutti.local.ends import Fate, verdict
-from tutti.local.held import Course, Held, Origin, Run, Tasks
+from tutti.local.held import Course, Held, Origin, Placed, Run, Tasks
 from tutti.local.hooks import Hooks
 from tutti.local.intake import check_limits
 from tutti.local.journal import Journal
@@ -38,6 +39,7 @@ from tutti.local.limits import limits_of
 from tutti.local.memory_bill import billed, explained
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
+from tutti.local.recover import keep_waiting, nothing_left
 from tutti.local.remains import has_begun
 from tutti.local.retention import Retention
 from tutti.local.settings import Settings, checked
@@ -480,3 +482,24 @@ def test_a_job_its_queue_would_never_let_run_is_refused(queue, workers, says):
     ]
     with pytest.raises(Refused, match=says) if says else nullcontext():
         check_limits(gang_of("wide", workers, queue=queue), {each.name: each for each in queues})
+
+
+@pytest.mark.parametrize(
+    ("tasks", "running", "waiting", "ends"),
+    [
+        (Tasks([0, 1, 2]), [0], [1, 2], None),
+        (Tasks([0], [0]), [], [], 0),
+        (Tasks([0, 3], [0], {1: 4}), [2], [3], None),
+        (Tasks([0, 1], [0], {1: 4}), [], [], 4),
+        (Tasks([0, 1]), [], [0, 1], None),
+    ],
+    ids=["what runs", "what is done", "what failed", "all over, one failed", "all wait"],
+)
+def test_a_task_that_is_over_or_runs_does_not_wait_as_well(tmp_path, tasks, running, waiting, ends):
+    held = Held(1, Job(), Origin(str(tmp_path), "", 0, "me", 0), Gang("j", ()), {}, Course(copy.deepcopy(tasks)))
+    members = {at: Placed(at, 0, at, 0, (), task=task) for at, task in enumerate(running)}
+    keep_waiting(held, Run("n", 1, tmp_path, members) if running else None)
+    assert held.course.tasks is not None
+    assert held.course.tasks.waiting == waiting
+    found = nothing_left(held)
+    assert (None if found is None else found.code) == (None if running else ends)

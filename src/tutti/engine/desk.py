@@ -249,7 +249,8 @@ class Desk:
 
     def note_hopeless(self, card: Card) -> None:
         """Remember a request that found no seats: until something is given back, a larger one finds none either."""
-        if card.kin.simple:
+        # Whoever has nothing left to do asks for nobody, which says nothing about others.
+        if card.kin.simple and card.low:
             self.room(card)
             known = self.failed.setdefault(card.kin.alike, [])
             known[:] = [(m, n) for m, n in known if m < card.low or n < card.length]
@@ -265,7 +266,7 @@ class Desk:
 
     def note_earliest(self, card: Card, moment: int) -> None:
         """Remember the earliest start of a request: within a pass room only gets less."""
-        if card.kin.simple:
+        if card.kin.simple and card.low:
             known = self.earliest.setdefault(card.kin.alike, [])
             low, length = card.low, card.length
             known[:] = [entry for entry in known if entry[0] < low or entry[1] < length or entry[2] > moment]

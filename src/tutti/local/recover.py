@@ -13,6 +13,7 @@ from tutti.engine.model import QUEUED, SEATED, Job, Life, Listing, State, Usage
 
 from . import shelf
 from .backend import LocalBackend
+from .ends import Fate, Verdict
 from .fault import now_us, point
 from .held import Held, Run
 from .keeper import records, tree
@@ -59,6 +60,7 @@ class Recovery:
     def _life(self, held: Held, life: Life) -> Life:
         run = self._run(held)
         life = msgspec.structs.replace(life, done=done_so_far(held, run, life))
+        keep_waiting(held, run)
         if run is None:
             return _unseated(life)
         held.run = run
@@ -122,9 +124,12 @@ class Recovery:
             held.course.tasks.waiting = sorted({*held.course.tasks.waiting, *(one.task for one in run.here())} - {-1})
 
     def take_ends(self) -> None:
-        """Runs that ended while nobody listened, in the order in which they did."""
-        found = [(held, run, self._backend.read_exit(run)) for held, run in self._after]
-        over = [(held, run, record) for held, run, record in found if record is not None]
+        """Runs that ended while nobody listened, in the order in which they did; and arrays with nothing left to do."""
+        for held in list(self._backend.held.values()):
+            if held.run is None and (found := nothing_left(held)) is not None:
+                self._backend.finish(held, found, now_us())
+        ends = [(held, run, self._backend.read_exit(run)) for held, run in self._after]
+        over = [(held, run, record) for held, run, record in ends if record is not None]
         for held, run, record in sorted(over, key=lambda one: int(one[2].get("ended") or 0)):
             self._go_on_with(held, run)
             self._backend.over(held, run, record)
@@ -170,6 +175,24 @@ def done_so_far(held: Held, run: Run | None, life: Life) -> tuple[int, ...]:
     roles = range(len(held.gang.roles))
     over = Counter(one.role for one in run.members.values() if held.is_done(one)) if run else Counter[int]()
     return tuple(max(over[at], life.done[at] if life.done else 0) for at in roles) if over else life.done
+
+
+def keep_waiting(held: Held, run: Run | None) -> None:
+    """A task that is over or runs does not wait as well, whatever was stored of it last."""
+    if (tasks := held.course.tasks) is not None:
+        elsewhere = {*tasks.done, *tasks.failed, *(one.task for one in (run.here() if run else ()))}
+        tasks.waiting = [task for task in tasks.waiting if task not in elsewhere]
+
+
+def nothing_left(held: Held) -> Verdict | None:
+    """How an array ended whose tasks are all over, though nobody had noted that it is."""
+    tasks = held.course.tasks
+    if tasks is None or tasks.waiting or not (tasks.done or tasks.failed):
+        return None
+    task, code = next(iter(tasks.failed.items()), (-1, 0))
+    if not code:
+        return Verdict(Fate.OVER, State.FINISHED, 0, "")
+    return Verdict(Fate.OVER, State.FAILED, code, f"task {task} ended with exit code {code}")
 
 
 def _unseated(life: Life) -> Life:
