@@ -7,30 +7,20 @@ from tests.promises.outcomes import lived
 from tests.worlds import PLAIN, scenes
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import Seats
 from tutti.engine.plan import Plan, Reserve, Resume, Start
 from tutti.engine.slow import decide_slow
 from tutti.engine.view import View
 
 
 def placed(plan: Plan) -> list[tuple[object, ...]]:
-    """Who starts with how many members on how many nodes, and who is promised what.
-
-    Among nodes that are equally good the planner takes those that are alike, the obvious way those that come first.
-    """
+    """Who starts where, and who is promised what."""
     found: list[tuple[object, ...]] = []
     for action in plan.actions:
         if isinstance(action, Start | Resume):
-            found.append((action.gang, *spread(action.seats)))
+            found.append((action.gang, action.seats))
         elif isinstance(action, Reserve):
-            promise = action.promise
-            found.append((action.gang, promise and (promise.start, promise.end, *spread(promise.seats))))
+            found.append((action.gang, action.promise))
     return found
-
-
-def spread(seats: tuple[Seats, ...]) -> list[list[int]]:
-    """Members by node, the fewest first, of each role."""
-    return [sorted(held.counts) for held in seats]
 
 
 @given(scenes(PLAIN))
