@@ -168,9 +168,16 @@ class Script:
         """other NAME GPUS NODE: a pod that somebody else has placed"""
         await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), scheduler="other", nodeName=plain[2]))
 
-    async def do_pause(self, plain: list[str], _said: dict[str, str]) -> None:
-        """pause SECONDS: time for what nobody waits for to be heard of"""
-        await asyncio.sleep(float(plain[0]))
+    async def do_heard(self, plain: list[str], _said: dict[str, str]) -> None:
+        """heard PLURAL N: the scheduler knows so many of a kind"""
+        assert self.scheduler is not None
+        listeners = self.scheduler.listeners.items()
+        listener = next(found for path, found in listeners if path.endswith(f"/{plain[0]}"))
+
+        async def check() -> bool:
+            return len(listener.known) == int(plain[1])
+
+        await self.play.until(check, f"{plain[1]} {plain[0]}")
 
     async def do_thing(self, plain: list[str], said: dict[str, str]) -> None:
         """thing JSON: any object"""

@@ -63,10 +63,10 @@ def _claim(mirror: Mirror, thing: Thing, gone: bool) -> None:
     bound = (thing.status or {}).get("phase") == "Bound"
     volume = str((thing.spec or {}).get("volumeName") or "")
     if gone:
-        mirror.bind_claim(name, None, gone=True)
+        mirror.volumes.unbind(name)
     else:
         alone = "ReadWriteOncePod" in ((thing.spec or {}).get("accessModes") or [])
-        mirror.bind_claim(name, volume if bound else None, alone=alone)
+        mirror.bind_claim(name, volume if bound else None, alone)
 
 
 def _volume(mirror: Mirror, thing: Thing, gone: bool) -> None:

@@ -1,6 +1,6 @@
 """The nodes as the engine sees them: capacity, place, taints, rules they meet, and what pods of others use on them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -14,7 +14,6 @@ from tutti.jobs.kube.wants import ATTACHED, NodeRule, Preference, Wants
 from .terrain import Terrain
 
 CORDONED = objects.Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-ENDLESS = 1 << 20
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 Rule = NodeRule | Preference
 
@@ -22,7 +21,7 @@ Rule = NodeRule | Preference
 class Ground:
     """One node: what it is, and what is charged to it."""
 
-    __slots__ = ("attachable", "capacity", "foreign", "labels", "marks", "name", "node", "pods", "ready", "taints")
+    __slots__ = ("capacity", "foreign", "labels", "marks", "name", "node", "pods", "ready", "taints")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,8 +29,6 @@ class Ground:
         """As it was last told to the engine."""
         self.labels: dict[str, str] = {}
         self.capacity: dict[str, int] = {}
-        self.attachable: dict[str, int] = {}
-        """Volumes of each driver that it can attach."""
         self.taints: tuple[objects.Taint, ...] = ()
         self.ready = NodeState.LOST
         self.foreign: dict[str, int] = {}
@@ -68,18 +65,17 @@ class Ground:
             if not self.marks[mark]:
                 del self.marks[mark]
 
-    def told(self, terrain: Terrain, rules: Iterable[Rule], drivers: Iterable[str] = ()) -> Node:
-        """The node as the engine should know it."""
+    def told(self, terrain: Terrain, rules: Iterable[Rule], volumes: Mapping[str, int]) -> Node:
+        """The node as the engine should know it; `volumes`: how many of each driver it can attach."""
         place, lacks = terrain.place(self.name, self.labels)
         tags = [taint_tag(taint) for taint in self.taints]
         tags += [rule.tag for rule in rules if rule.allows(self.name, self.labels)]
         tags += [lacking(level) for level in lacks]
         foreign = {name: value for name, value in sorted(self.foreign.items()) if value}
         state = self.ready
-        volumes = {f"{ATTACHED}{driver}": self.attachable.get(driver, ENDLESS) for driver in sorted(drivers)}
         return Node(
             self.name,
-            self.capacity | volumes,
+            self.capacity | {f"{ATTACHED}{driver}": most for driver, most in sorted(volumes.items())},
             place=place,
             tags=tuple(dict.fromkeys(tags)),
             state=state,

@@ -18,6 +18,7 @@ from .gangs import GangSeen, Seen
 from .ground import Ground, Rule, Taints
 from .marks import Marks
 from .terrain import Terrain
+from .volumes import Volumes
 
 KEEP_RULES = 500
 
@@ -44,7 +45,7 @@ class Intake:
         """Queues that were read from one object, by that object."""
         self.estimates: dict[str, int] = {}
         """How long gangs run, by the uid of the job that made their group."""
-        self.claims: dict[str, Reach | None] = {}
+        self.volumes = Volumes()
         self.dirty_gangs: dict[str, None] = {}
         self.moved_gangs: dict[str, None] = {}
         """Gangs whose members are the same as before, and only moved."""
@@ -57,12 +58,6 @@ class Intake:
         """Groups that are parts of another: a gang's name, and the name of the gang it is in."""
         self.extras: dict[str, str] = {}
         """Groups that may start once the gang of their tree sits."""
-        self._volumes: dict[str, Reach | None] = {}
-        self.drivers: set[str] = set()
-        """Drivers whose volumes somebody uses."""
-        self._bound_to: dict[str, str | None] = {}
-        self._alone: set[str] = set()
-        """Claims that only one pod may use."""
         self._changed_gangs: dict[str, None] = {}
         """Seated gangs that changed since somebody last looked for pods to seat."""
         self._kept: tuple[int, Known] | None = None
@@ -209,10 +204,10 @@ class Intake:
         gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
-        key = key_of(namespace, spec, self.claims)
+        key = key_of(namespace, spec, self.volumes.claims)
         known = self._wants.get(key)
         if known is None:
-            known = self._wants[key] = wants(namespace, spec, self.claims)
+            known = self._wants[key] = wants(namespace, spec, self.volumes.claims)
             if self.marks.learn(known):
                 self._remark()
             for level in chain((b.key for b in (*known.near, *known.apart)), (rule.key for rule in known.spread)):
@@ -431,38 +426,25 @@ class Intake:
     # -- volumes
 
     def put_volume(self, name: str, reach: Reach | None) -> None:
-        """A volume, and how it can be reached (no nodes named: from all)."""
-        self._volumes[name] = reach
-        if reach is not None and reach.driver and reach.driver not in self.drivers:
-            self.drivers.add(reach.driver)
+        """A volume was made or changed, or is gone."""
+        drivers = len(self.volumes.drivers)
+        for claim in self.volumes.put(name, reach):
+            self._reclaim(claim)
+        if len(self.volumes.drivers) > drivers:
             self.dirty_nodes |= dict.fromkeys(self.grounds)
-        for claim, volume in list(self._bound_to.items()):
-            if volume == name:
-                self._reclaim(claim)
 
-    def put_attachable(self, name: str, most: dict[str, int]) -> None:
-        """How many volumes of each driver a node can attach; drivers that say nothing know no end."""
-        self._ground(name).attachable = most
-        self.dirty_nodes[name] = None
+    def put_attachable(self, node: str, most: dict[str, int]) -> None:
+        """How many volumes of each driver a node can attach."""
+        self.volumes.put_attachable(node, most)
+        if node in self.grounds:
+            self.dirty_nodes[node] = None
 
-    def bind_claim(self, name: str, volume: str | None, gone: bool = False, alone: bool = False) -> None:
+    def bind_claim(self, claim: str, volume: str | None, alone: bool) -> None:
         """A claim, the volume it is bound to, and whether only one pod may use it."""
-        self._bound_to[name] = volume
-        (self._alone.add if alone else self._alone.discard)(name)
-        if gone:
-            self._bound_to.pop(name, None)
-            self.claims.pop(name, None)
-        else:
-            self._reclaim(name)
+        if self.volumes.bind(claim, volume, alone):
+            self._reclaim(claim)
 
     def _reclaim(self, name: str) -> None:
-        volume = self._bound_to.get(name)
-        reach = self._volumes.get(volume) if volume else None
-        if reach is not None and name in self._alone:
-            reach = reach._replace(alone=True)
-        if name in self.claims and self.claims[name] == reach:
-            return
-        self.claims[name] = reach
         for seen in self.pods.values():
             if name in seen.wants.claims and seen.spec is not None:
                 seen.wants = self._wanted(seen.namespace, seen.spec, seen.ours)

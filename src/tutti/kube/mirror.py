@@ -105,7 +105,7 @@ class Mirror(Intake):
             ground.node = None
             self._lose_node(name)
             return [ev.NodeGone(now, name)]
-        told = ground.told(self.terrain, self.rules.values(), self.drivers)
+        told = ground.told(self.terrain, self.rules.values(), self.volumes.attachable(name))
         if told == ground.node:
             return []
         if told.state is not NodeState.READY:
