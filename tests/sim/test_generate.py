@@ -49,13 +49,29 @@ def test_some_fail_and_some_are_given_up():
     assert 0.04 < sum(task.gives_up_after < NEVER for task in tasks) / 2_000 < 0.13
 
 
-def test_a_file_that_asks_for_nonsense_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("load = -1.0", "load = -1.0: it must be above 0"),
+        ("load = nan", "load = "),
+        ("jobs = 0", "jobs = 0"),
+        ("jobs = 'x'", "`jobs`"),
+        ("devices = 4", "each = 8"),
+        ("style = 'x'", 'style = "x": it must be gpu or batch'),
+        ("users = 0", "users = 0"),
+        ("cancelled = 2.0", "cancelled = 2.0: it must be a part"),
+        ("widths = [[0, 1]]", r"widths = \[\[0,1\]\]"),
+        ("widths = [[2000, 1]]", "widths.*somebody fits"),
+        ("runs_s = [-5.0]", "runs_s"),
+        ("hours = [1.0]", "hours"),
+        ("weekend = 9.0", "weekend"),
+        ("stile = 'gpu'", "stile"),
+    ],
+)
+def test_a_file_that_asks_for_nonsense_is_refused_by_its_field(tmp_path, said, named):
     path = tmp_path / "load.toml"
-    path.write_text("[generate]\nload = -1.0\n")
-    with pytest.raises(Misused, match="sensible"):
-        read_trace(path)
-    path.write_text("[generate]\nstile = 'gpu'\n")
-    with pytest.raises(Misused, match="stile"):
+    path.write_text(f"[generate]\n{said}\n")
+    with pytest.raises(Misused, match=named):
         read_trace(path)
 
 

@@ -200,24 +200,39 @@ def parsed(text: str, source: str) -> Load:
     try:
         load = msgspec.convert(tomllib.loads(text)["generate"], Load)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, KeyError) as problem:
-        raise Misused(f"{source} is not a load to generate: {problem}", hint="docs/reference/simulate.md") from None
+        what = str(problem).replace("`$.", "`").replace(" - at ", " for ")
+        hint = f"the fields of [generate] are {', '.join(Load.__struct_fields__)}"
+        raise Misused(f"{source} is not a load to generate: {what}", hint=hint) from None
     return checked(load, source)
 
 
 def checked(load: Load, where: str) -> Load:
-    """The load, or an error that says what is impossible about it."""
-    if load.style not in {"gpu", "batch"}:
-        raise Misused(f"{where}: there is no style {load.style!r}", hint="gpu or batch")
-    if not (0 < load.load <= 100 and 1 <= load.jobs <= 100_000_000 and 1 <= load.each <= load.devices <= 10_000_000):
-        raise Misused(
-            f"{where}: jobs, devices and load must be sensible", hint="jobs = 10000, devices = 1024, load = 0.9"
-        )
-    if len(load.hours) != 24 or min(load.hours) < 0 or not sum(load.hours) or not 0 <= load.weekend <= 3.5:
-        raise Misused(f"{where}: hours must be 24 numbers, and weekend from 0 to 3.5", hint="leave them out")
-    if any(width < 1 or many < 1 for width, many in load.widths) or (
-        load.widths and min(width for width, _ in load.widths) > load.devices
-    ):
-        raise Misused(
-            f"{where}: widths must be pairs of a width and a number of jobs", hint="widths = [[1, 80], [8, 20]]"
-        )
+    """The load, or an error that names the first field that is impossible."""
+    for field, is_right, what in _limits(load):
+        if not is_right:
+            said, usual = (msgspec.json.encode(getattr(each, field)).decode() for each in (load, USUAL))
+            hint = f"leave {field} out" if usual.startswith("[") else f"{field} = {usual}"
+            raise Misused(f"{where}: [generate] {field} = {said}: it must be {what}", hint=hint)
     return load
+
+
+def _limits(load: Load) -> Iterator[tuple[str, bool, str]]:
+    """Field by field whether it can be, and what it must be."""
+    yield "style", load.style in {"gpu", "batch"}, "gpu or batch"
+    yield "jobs", 1 <= load.jobs <= 100_000_000, "from 1 to 100,000,000"
+    yield "devices", 1 <= load.devices <= 10_000_000, "from 1 to 10,000,000"
+    yield "each", 1 <= load.each <= load.devices, f"at least 1, and no more than the {load.devices} devices there are"
+    yield "load", 0 < load.load <= 100, "above 0 and at most 100"
+    yield "users", load.users >= 1, "at least 1"
+    for part in ("cancelled", "failed", "requested"):
+        yield part, 0 <= getattr(load, part) <= 1, "a part, from 0 to 1"
+    pairs = all(width >= 1 and many >= 1 for width, many in load.widths)
+    yield "widths", pairs, "pairs of a width and a number of jobs, both at least 1"
+    narrowest = min((width for width, _ in load.widths), default=1)
+    yield "widths", narrowest <= load.devices, f"such that somebody fits on the {load.devices} devices there are"
+    for times in ("runs_s", "wide_runs_s", "asked"):
+        yield times, all(0 < each < math.inf for each in getattr(load, times)), "numbers above 0"
+    yield "wide_above", load.wide_above >= 0, "0 or a width"
+    hours = len(load.hours) == 24 and all(0 <= each < math.inf for each in load.hours) and sum(load.hours) > 0
+    yield "hours", hours, "24 numbers, none below 0 and not all 0"
+    yield "weekend", 0 <= load.weekend <= 3.5, "from 0 to 3.5"
