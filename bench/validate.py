@@ -18,6 +18,7 @@ from tutti.engine.presets import PRESETS
 from tutti.sim.predict import LastTwo
 from tutti.sim.protocols import openb, pollux, pyss, rlscheduler, shockwave, sia
 from tutti.sim.protocols.fair_rounds import finish_time, long_and_short
+from tutti.sim.protocols.sia_blind import Blind
 from tutti.sim.protocols.sia_program import ROUND_S as ELASTIC_ROUND_S
 from tutti.sim.protocols.sia_program import Program
 from tutti.views.table import table
@@ -159,19 +160,20 @@ def sia_equal(traces: Path) -> Iterator[Row]:
 
 
 def sia_mixed(traces: Path) -> Iterator[Row]:
-    """E12 and E13: Gavel, and Sia's program rounded, on three kinds of GPUs."""
+    """E12 and E13: Gavel, Sia's program rounded and our own rule for Pollux, blind to kinds, on three kinds of GPUs."""
     folder = traces / "sia"
     mixed = partial(sia.results, profiles=folder / "profiles", pools=sia.MIXED)
     files = sorted((folder / "philly").glob("*.csv"))
     played = {
-        "Gavel": (mixed(files), (1.9, 33.8, 9.0)),
-        "Sia (program, rounded)": (mixed(files, rule=Program, round_s=ELASTIC_ROUND_S), (0.6, 14.2, 4.0)),
+        "Gavel": (mixed(files), (1.9, 33.8, 9.0), 0.10),
+        "Sia (program, rounded)": (mixed(files, rule=Program, round_s=ELASTIC_ROUND_S), (0.6, 14.2, 4.0), 0.10),
+        "Pollux (ours: blind marginal)": (mixed(files, rule=Blind, round_s=ELASTIC_ROUND_S), (1.0, 24.5, 5.6), None),
     }
-    for name, (found, (completion, makespan, gpu_hours)) in played.items():
+    for name, (found, (completion, makespan, gpu_hours), most) in played.items():
         what = f"Sia philly, three kinds, {name}"
-        yield Row("E12", f"{what}: completion, h", completion, found.completion_h, 0.10)
-        yield Row("E12", f"{what}: makespan, h", makespan, found.makespan_h, 0.10)
-        yield Row("E12", f"{what}: GPU-hours a job", gpu_hours, found.gpu_hours, 0.10)
+        yield Row("E12", f"{what}: completion, h", completion, found.completion_h, most)
+        yield Row("E12", f"{what}: makespan, h", makespan, found.makespan_h, most)
+        yield Row("E12", f"{what}: GPU-hours a job", gpu_hours, found.gpu_hours, most)
     found = mixed(sorted((folder / "saturn").glob("*.csv")))
     yield Row("E13", "Sia saturn, three kinds, Gavel: completion, h", 2.548, found.completion_h, 0.10)
     yield Row("E13", "Sia saturn, three kinds, Gavel: makespan, h", 43.25, found.makespan_h, 0.10)
@@ -230,9 +232,9 @@ ROWS: dict[str, Callable[[Path], Iterator[Row]]] = {
 }
 STANDS_FOR = {
     "Pollux (E8-E11)": "its genetic search is not rebuilt; `marginal`, ours, deals GPUs one by one for the same aim",
-    "Pollux (E12)": "not attempted: how it was made to see three kinds of GPUs is that study's own",
+    "Pollux (E12)": "`marginal` on virtual nodes of four GPUs, all alike to it; of several kinds a job keeps one",
     "Sia (E11-E12)": "its integer program is solved as a linear one and rounded",
-    "Shockwave (E11, E16)": "its program is not rebuilt; `long-and-short`, ours, aims at makespan and completion alone",
+    "Shockwave (E11, E16)": "its program is not rebuilt; `long-and-short`, ours, was fitted to E16's two figures",
     "Themis (E11)": "Gavel's rounds with parts by finish-time fairness, as in E16",
 }
 """Rows whose policy is not the study's own, and what stands in for it."""
@@ -257,8 +259,9 @@ def main() -> int:
         print(f"validate: {name} took {time.perf_counter() - begun:.1f} s", file=sys.stderr)
     print("\n".join(table([(f"{name:<4} {what}", *rest) for name, what, *rest in lines])))
     print("\n".join(f"{name}: {how}" for name, how in STANDS_FOR.items()))
-    missed = [row for row in rows if row.passes is False]
-    print(json.dumps({"rows": len(rows), "met": len(rows) - len(missed), "missed": [row.what for row in missed]}))
+    missed = [row.what for row in rows if row.passes is False]
+    met = sum(row.passes is True for row in rows)
+    print(json.dumps({"rows": len(rows), "marks": met + len(missed), "met": met, "missed": missed}))
     return 1 if missed else 0
 
 

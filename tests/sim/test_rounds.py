@@ -21,6 +21,7 @@ from tutti.sim.protocols.fair_rounds import (
     max_min,
     min_makespan,
 )
+from tutti.sim.protocols.sia_blind import Blind, kept
 from tutti.sim.protocols.sia_program import ROUND_S, Program, shapes
 from tutti.sim.protocols.simplex import largest
 
@@ -196,6 +197,22 @@ def test_the_rounded_program_deals_whole_shapes_that_fit(tmp_path):
     assert widest > 1
     found = sia.results([tmp_path / "w.csv"], tmp_path, pools, Program, ROUND_S)
     assert 0 < found.completion_h < sia.results([tmp_path / "w.csv"], tmp_path, pools).completion_h
+
+
+def test_a_rule_that_is_blind_to_kinds_keeps_one_kind_for_each_job(tmp_path):
+    assert kept([("aws", 0), ("aws", 1), ("aws", 1), ("rtx", 0)]) == ("aws", (1, 2))
+    assert kept([("aws", 0), ("rtx", 0)]) == ("rtx", (1,)), "of equally many the faster"
+    speeds = {"dgx-ext": 0.1, "rtx": 0.2, "aws": 0.4}
+    jobs = sia.read_workload(workload(tmp_path, 3), profile(tmp_path, speeds), sia.MIXED)
+    blind = Blind(sia.MIXED)
+    placed = blind.placements(jobs, 60)
+    for pool in sia.MIXED:
+        here = [placement for kind, placement in placed.values() if kind == pool.kind]
+        assert sum(map(sum, here)) <= pool.gpus
+        assert all(each <= pool.each for placement in here for each in placement)
+    found = sia.results([tmp_path / "w.csv"], tmp_path, sia.MIXED, Blind, ROUND_S)
+    knows = sia.results([tmp_path / "w.csv"], tmp_path, sia.MIXED, Program, ROUND_S)
+    assert found.completion_h > knows.completion_h > 0
 
 
 def test_the_largest_batch_of_a_gpu_is_the_one_measured_there(tmp_path):
