@@ -268,6 +268,27 @@ def test_an_over_job_can_be_tried_again(shared):
     assert job.wait() == 0
 
 
+def test_a_rank_that_finished_keeps_its_place_while_another_is_replaced(shared):
+    """It does not run a second time, and the one that is replaced is told of a gang as large as before."""
+    script = "echo $RANK of $WORLD_SIZE as $$ >> early; test $RANK = 2 || while ! test -e late; do sleep 0.02; done"
+    job = shared.submit("sh", "-c", script, workers=3, on_loss="repair", name="early", grace="0s")
+    path = shared.path / "early"
+
+    def pids():
+        return dict(line.split(" as ") for line in path.read_text().splitlines()) if path.exists() else {}
+
+    until(lambda: len(pids()) == 3 and shared.client.get(job_path("early"))["ranks"][2]["code"] == 0, "its end")
+    first = pids()
+    os.kill(int(first["0 of 3"]), signal.SIGKILL)
+    until(lambda: pids()["0 of 3"] != first["0 of 3"], "the replacement")
+    shared.becomes("early", "running")
+    assert pids() == {**first, "0 of 3": pids()["0 of 3"]}
+    assert shared.row("early")["devices"] == 3
+    (shared.path / "late").touch()
+    assert job.wait() == 0
+    assert shared.client.get("/v1/status")["trouble"] == []
+
+
 @pytest.mark.parametrize(("policy", "killed"), [("restart", 1), ("repair", 1), ("repair", 3)])
 def test_killed_ranks_are_replaced_by_policy(shared, policy, killed):
     """Several are lost one soon after the other: each while the one before is being replaced."""

@@ -281,10 +281,11 @@ def test_completion_scripts(made, shell):
 
 
 def test_live_names_are_completed(made):
+    made.submit("true", name="completed")
     env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "_TUTTI_COMPLETE": "bash_complete"}
-    env |= {"COMP_WORDS": "tutti show se", "COMP_CWORD": "2"}
+    env |= {"COMP_WORDS": "tutti show compl", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.argv[0] = 'tutti'; from tutti.cli.main import main; main()"],
         env=env, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert "plain,seen" in done.stdout.split()
+    assert "plain,completed" in done.stdout.split()

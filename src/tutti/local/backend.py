@@ -287,10 +287,10 @@ class LocalBackend:
             return Refused("the gang is not running")
         if run.change is not None:
             return Refused("a change of size is under way")
-        here = run.here()
-        out = leaving(here, seats)
+        seated = held.seated(run)
+        out = leaving(seated, seats)
         try:
-            stay = [one for one in here if one not in out]
+            stay = [one for one in seated if one not in out]
             enter = entering(held.gang, stay, seats, self.booking.chooser(held.name), held.course.tasks)
         except NoRoom as problem:
             return Refused(str(problem))
@@ -386,13 +386,13 @@ class LocalBackend:
             one.code = 0 if one.code is None else one.code
             one.released = True
         self.give_devices(held, [device for one in gone for device in one.devices])
-        lost = [] if held.is_loose else missing(run, change.seats)
+        lost = [] if held.is_loose else missing(held, run, change.seats)
+        counted = [*held.seated(run), *lost]
         for one in run.members.values():
             # Whom the gang does without from now on was not lost any more.
-            is_over = not one.is_here and one not in lost and not held.stands_alone(one.role)
+            is_over = one not in counted and not held.stands_alone(one.role)
             one.released = one.released or is_over
         self.journal.later(shelf.moved(run))
-        counted = [*run.here(), *lost]
         whole = not held.is_loose and len(counted) == sum(s.members for s in change.seats)
         seats = change.seats if whole else seats_of(held.gang, counted, change.seats)
         self.tell(ev.Resized(now_us(), held.name, seats))
@@ -417,7 +417,7 @@ class LocalBackend:
             one.code, one.released = (-signal.SIGKILL, False) if is_lost else (0, True)
         self.give_devices(held, [device for one in came for device in one.devices])
         lost = held.lost(run)
-        self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, [*run.here(), *lost], change.seats)))
+        self.tell(ev.Resized(now_us(), held.name, seats_of(held.gang, [*held.seated(run), *lost], change.seats)))
         self.tell_lost(held, run, lost)
 
     def _speaks(self, held: Held, run: Run) -> None:

@@ -45,8 +45,13 @@ class Placed(msgspec.Struct):
 
     @property
     def is_here(self) -> bool:
-        """Whether it holds its place."""
+        """Whether it is at work."""
         return self.code is None
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether it ended by itself, well or not."""
+        return self.code is not None and self.code >= 0 and not self.released
 
 
 class Change(msgspec.Struct):
@@ -87,7 +92,7 @@ class Run(msgspec.Struct):
     link: KeeperLink | None = None
 
     def here(self, role: int | None = None) -> list[Placed]:
-        """Members that hold their places, in order."""
+        """Members that are at work, in order."""
         found = (self.members[at] for at in sorted(self.members))
         return [one for one in found if one.is_here and (role is None or one.role == role)]
 
@@ -162,6 +167,12 @@ class Held(msgspec.Struct):
     def stands_alone(self, role: int) -> bool:
         """Whether members of this role come and go one by one, whatever holds for the others."""
         return self.gang.roles[role].coupling is Coupling.LOOSE
+
+    def seated(self, run: Run, role: int | None = None) -> list[Placed]:
+        """Members that have their places: whoever is at work, or has finished while others it belongs to have not."""
+        found = (run.members[at] for at in sorted(run.members))
+        mine = (one for one in found if role is None or one.role == role)
+        return [one for one in mine if one.is_here or (one.has_finished and not self.stands_alone(one.role))]
 
     def lost(self, run: Run) -> list[Placed]:
         """Members that others of their role wait for."""

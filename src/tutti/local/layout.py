@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tutti.engine.model import Gang, Seats
 
-from .held import Placed, Run, Tasks, devices_each, id_bases
+from .held import Held, Placed, Run, Tasks, devices_each, id_bases
 
 Choose = Callable[[int, int], tuple[str, ...] | None]
 """So many free devices of a node, or None where there are not enough."""
@@ -51,11 +51,11 @@ def leaving(here: Sequence[Placed], seats: tuple[Seats, ...]) -> list[Placed]:
     return sorted(found, key=lambda one: one.id)
 
 
-def missing(run: Run, seats: tuple[Seats, ...]) -> list[Placed]:
+def missing(held: Held, run: Run, seats: tuple[Seats, ...]) -> list[Placed]:
     """Members that these seats count on and that were lost: of each role the latest."""
     found: list[Placed] = []
-    for role, held in enumerate(seats):
-        short = held.members - len(run.here(role))
+    for role, wanted in enumerate(seats):
+        short = wanted.members - len(held.seated(run, role))
         found += run.lost(role)[-short:] if short > 0 else []
     return found
 

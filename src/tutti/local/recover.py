@@ -64,13 +64,13 @@ class Recovery:
         if run is None:
             return _unseated(life)
         held.run = run
-        for one in run.here():
+        for one in held.seated(run):
             self._backend.booking.take(held.name, one.devices)
         return self._seated(held, run, life)
 
     def _seated(self, held: Held, run: Run, life: Life) -> Life:
         lost = held.lost(run)
-        seats = seats_of(held.gang, [*run.here(), *lost], life.seats)
+        seats = seats_of(held.gang, [*held.seated(run), *lost], life.seats)
         self._backend.tell_lost(held, run, lost)
         state = life.state if life.state in SEATED else State.STARTING
         # That it is up may be on the disk before its life is, and nobody says it a second time.

@@ -155,7 +155,7 @@ class Starting:
 
     def place(self, held: Held, run: Run, one: Placed) -> Place:
         """Where a member sits among the others."""
-        here = [one] if held.is_loose else run.here()
+        here = [one] if held.is_loose else held.seated(run)
         mine = [other for other in here if other.role == one.role]
         beside = [other for other in here if other.node == one.node]
         nodes = list(dict.fromkeys(other.node for other in here))

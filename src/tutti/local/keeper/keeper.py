@@ -72,7 +72,7 @@ class Keeper:
         if spec.uid >= 0:
             os.chown(os.path.join(folder, records.SOCKET), spec.uid, -1)
         self.talk = JobTalk(spec.channel, spec.uid, self.selector, self.tell) if spec.channel else None
-        self.group, self._warm = mine.group, mine.warm
+        self.group, self._warm, self._begun = mine.group, mine.warm, mine.begun
         self.has_word = not spec.on_word
         """Whether the daemon has said go."""
         self._deserted = False
@@ -127,6 +127,7 @@ class Keeper:
         if not self._await_word():
             return self._abandon(gate, fresh, "its daemon went away before it could begin")
         gate.open()
+        self._begun()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
         for message in members_messages(fresh, bool(self.stopping_since)):
@@ -300,10 +301,15 @@ class Keeper:
         """End some members; they are no longer part of the gang."""
         for rank in ranks:
             one = self.members.get(rank)
-            if one is not None and one.code is None:
-                one.released = True
+            if one is None or one.released:
+                continue
+            one.released = True
+            if one.code is None:
                 one.signal(signal.SIGTERM)
                 one.signal(signal.SIGCONT)
+            elif one.code >= 0:
+                # It had finished and only kept its place.
+                self.locks.give(one.spec.locks)
         limit = time.monotonic() + grace_s
         while time.monotonic() < limit and any(self._runs(rank) for rank in ranks):
             self._turn(0.02)
