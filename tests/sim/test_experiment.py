@@ -201,7 +201,7 @@ def test_the_report_has_a_table_of_jobs(tmp_path):
     with (tmp_path / "jobs-easy.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(SMALL)
-    assert rows[0]["state"] == "finished"
+    assert (rows[0]["job"], rows[0]["line"], rows[0]["state"]) == ("000", "", "finished")
 
 
 def test_without_the_extra_the_table_is_written_and_the_extra_is_named(tmp_path, monkeypatch):

@@ -81,8 +81,8 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
     assert "and 4 more; -o json lists them all" in err
     listed = json.loads(said(capsys, *arguments, "-o", "json")[1])["left_out"]
     assert [each["what"] for each in listed[-2:]] == [
-        "job 17-4 is 50 wide, the cluster 8",
-        "job 18-5 is 50 wide, the cluster 8",
+        "job 4 is 50 wide, the cluster 8",
+        "job 5 is 50 wide, the cluster 8",
     ]
     assert len(listed) == 14
 

@@ -7,6 +7,7 @@ import pytest
 
 from tutti.engine.model import SECOND, State
 from tutti.errors import Misused, NotFound
+from tutti.sim.traces.log import split_name
 from tutti.sim.traces.read import read_trace
 
 SWF = """; MaxProcs: 8
@@ -48,6 +49,11 @@ def test_swf_with_its_machine_users_estimates_and_outcomes(tmp_path):
     assert [row.user for row in log.rows] == ["7", "8", "7"]
 
 
+def test_a_job_is_called_what_its_trace_calls_it(tmp_path):
+    log = read(tmp_path, SWF)
+    assert [split_name(log, row.name) for row in log.rows] == [("3", "1"), ("4", "2"), ("5", "3")]
+
+
 def test_swf_compressed_is_read_as_it_is(tmp_path):
     path = tmp_path / "log.swf.gz"
     path.write_bytes(gzip.compress(SWF.encode()))
@@ -76,6 +82,16 @@ def test_swf_without_a_header_takes_the_widest_job_for_the_machine(tmp_path):
     log = read(tmp_path, "\n".join(SWF.splitlines()[2:]))
     assert log.machine.nodes == 4
     assert "names no size" in log.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "nodes"),
+    [("1,024", 1024), ("128.0", 128), ("unknown", 4), ("-1", 4), ("0", 4)],
+)
+def test_swf_whose_header_says_the_size_oddly_or_not(tmp_path, said, nodes):
+    log = read(tmp_path, SWF.replace("; MaxProcs: 8", f"; MaxProcs: {said}"))
+    assert log.machine.nodes == nodes
+    assert any("names no size" in note for note in log.notes) is (nodes == 4)
 
 
 def test_philly_counts_from_the_first_submission(tmp_path):

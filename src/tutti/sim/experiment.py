@@ -24,7 +24,7 @@ from .pods import POD_FIFO, PodByPod
 from .record import Record
 from .run import Simulation
 from .task import PLAIN, Habits, Workload
-from .traces.log import Bad, Log, Row, line_of
+from .traces.log import Bad, Log, Row, line_of, split_name
 
 DEFAULT_EACH = 8
 DEFAULT_LOAD = 0.8
@@ -237,18 +237,24 @@ def _fitting(log: Log, size: int, skip_bad: bool) -> Log:
     wide = [row for row in log.rows if row.width > size]
     if wide and not skip_bad:
         raise Misused(
-            f"job {wide[0].name} is {wide[0].width} wide, and the cluster has {size} devices.",
+            f"job {_called(log, wide[0])} is {wide[0].width} wide, and the cluster has {size} devices.",
             where=f"{log.source}{_at_line(log, wide[0])}: {len(wide)} of {len(log.rows)} jobs are too wide",
             hint="a larger --cluster, or --skip-bad to leave them out",
         )
     if not wide:
         return log
-    too_wide = (Bad(line_of(log, row), f"job {row.name} is {row.width} wide, the cluster {size}") for row in wide)
+    too_wide = (
+        Bad(line_of(log, row), f"job {_called(log, row)} is {row.width} wide, the cluster {size}") for row in wide
+    )
     left_out = [*log.left_out, *too_wide]
     rows = [row for row in log.rows if row.width <= size]
     if not rows:
         raise Misused(f"no job of {log.source} fits on {size} devices", hint="a larger --cluster")
     return msgspec.structs.replace(log, rows=rows, left_out=left_out)
+
+
+def _called(log: Log, row: Row) -> str:
+    return split_name(log, row.name)[1]
 
 
 def _at_line(log: Log, row: Row) -> str:

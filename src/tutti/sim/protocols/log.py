@@ -46,8 +46,7 @@ def read_raw(path: Path, skip_bad: bool = False) -> RawLog:
     found: list[Raw] = []
     entries = Entries(path.name, skip_bad)
     entries.read(lines, lambda text, line: _parse(text, line, found))
-    said = swf.header(lines)
-    nodes, processors = (int(said.get(name) or 0) for name in ("MaxNodes", "MaxProcs"))
+    nodes, processors = (swf.size_in(lines, name) for name in ("MaxNodes", "MaxProcs"))
     return RawLog(path.name, found, processors or nodes, nodes or processors, [*entries.bad, *damage])
 
 

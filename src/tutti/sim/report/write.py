@@ -7,6 +7,7 @@ from pathlib import Path
 from tutti.errors import Refused
 from tutti.sim.experiment import Case, Outcome
 from tutti.sim.record import Record
+from tutti.sim.traces.log import Log, split_name
 
 COLUMNS = ("submitted", "started", "ended", "work")
 
@@ -14,7 +15,7 @@ COLUMNS = ("submitted", "started", "ended", "work")
 def write_report(case: Case, found: list[Outcome], folder: Path) -> list[Path]:
     """All files of the report. The table of jobs is written even where nothing can be drawn."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [write_jobs(outcome, folder / f"jobs-{outcome.metrics.policy}.csv") for outcome in found]
+    written = [write_jobs(case.log, outcome, folder / f"jobs-{outcome.metrics.policy}.csv") for outcome in found]
     written.append(_figures(case, found, folder / "figures.json"))
     try:
         from .images import write_images  # noqa: PLC0415 - heavy, and an extra of its own
@@ -27,24 +28,37 @@ def write_report(case: Case, found: list[Outcome], folder: Path) -> list[Path]:
     return [write_page(case, found, folder / "report.html"), *written, *write_images(case, found, folder)]
 
 
-def write_jobs(outcome: Outcome, path: Path) -> Path:
-    """One row per job, times in seconds; empty where it never came to that."""
+def write_jobs(log: Log, outcome: Outcome, path: Path) -> Path:
+    """One row per job, times in seconds; empty where it never came to that. The line is that of the trace."""
     record = outcome.record
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         names = [f"{name}_s" for name in COLUMNS]
         out.writerow(
-            ["job", "user", "queue", "devices", *names, "wait_s", "runs", "interruptions", "promised_s", "state"]
+            [
+                "job",
+                "user",
+                "queue",
+                "devices",
+                *names,
+                "wait_s",
+                "runs",
+                "interruptions",
+                "promised_s",
+                "state",
+                "line",
+            ]
         )
-        out.writerows(_row(record, row) for row in range(len(record)))
+        out.writerows(_row(log, record, row) for row in range(len(record)))
     return path
 
 
-def _row(record: Record, row: int) -> list[object]:
+def _row(log: Log, record: Record, row: int) -> list[object]:
     state = record.state_of(row)
     times = [_time(getattr(record, name)[row]) for name in COLUMNS]
+    line, called = split_name(log, record.names[row])
     return [
-        record.names[row],
+        called,
         record.users[row],
         record.queues[row],
         record.width[row],
@@ -54,6 +68,7 @@ def _row(record: Record, row: int) -> list[object]:
         record.interruptions[row],
         _time(record.promised[row]),
         state.value if state else "open",
+        line,
     ]
 
 

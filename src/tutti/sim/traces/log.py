@@ -69,7 +69,13 @@ OF_LINES = frozenset({"swf", "philly", "tiresias", "openb", "workload", "gavel",
 
 def line_of(log: Log, row: Row) -> int:
     """The line that a job comes from; 0 where it comes from none."""
-    return int(row.name.partition("-")[0]) if log.kind in OF_LINES else 0
+    return int(split_name(log, row.name)[0] or 0)
+
+
+def split_name(log: Log, name: str) -> tuple[str, str]:
+    """The line a job comes from ('' where it comes from none), and what it is called there."""
+    line, _, called = name.partition("-") if log.kind in OF_LINES else ("", "", name)
+    return line.lstrip("0"), called
 
 
 class Entries:

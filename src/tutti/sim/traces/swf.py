@@ -31,9 +31,8 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     """The log. Width is what was granted where that is known, else what was requested."""
     entries = Entries(source, skip_bad)
     digits = len(str(len(lines)))
-    said = header(lines)
+    nodes = size_in(lines, "MaxProcs") or size_in(lines, "MaxNodes")
     entries.read(lines, lambda text, line: parse(text, line, digits))
-    nodes = int(said.get("MaxProcs") or said.get("MaxNodes") or 0)
     log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad, entries.notes)
     if not nodes and log.rows:
         widest = max(row.width for row in log.rows)
@@ -42,9 +41,11 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     return log
 
 
-def header(lines: list[Line]) -> dict[str, str]:
-    """What the comments at the top say, by name."""
-    return {found[1]: found[2] for _, text in lines if (found := HEADER.match(text.strip()))}
+def size_in(lines: list[Line], field: str) -> int:
+    """A number that the comments at the top give; 0 where they do not, or say that it is not known."""
+    said = [found[2] for _, text in lines if (found := HEADER.match(text.strip())) and found[1] == field]
+    plain = said[-1].replace(",", "").partition(".")[0] if said else ""
+    return int(plain) if plain.isdecimal() else 0
 
 
 def parse(text: str, line: int, digits: int = 8) -> Row | None:
