@@ -244,14 +244,15 @@ def test_a_command_beside_a_rank(made):
     "words", [("release", "on-shelf"), ("update", "on-shelf", "time=2h"), ("cancel", "on-shelf"), ("drain", "0")]
 )
 def test_orders_answer_in_every_form(made, words):
-    if not _known(made, "on-shelf"):
-        made.submit("true", name="on-shelf", held=True)
-        made.becomes("on-shelf", "held")
+    shelved = made.submit("true", name="on-shelf", held=True)
+    made.becomes("on-shelf", "held")
     told = {form: tutti(made, *words, "--dry-run", "-o", form).stdout for form in ("table", "name", "json", "yaml")}
     answer = json.loads(told["json"])
     assert (answer["schema"], yaml.safe_load(told["yaml"])) == ("tutti/v1", answer)
     assert told["table"] == ""
     assert told["name"].split() == answer["results"][0]["names"]
+    shelved.cancel()
+    assert shelved.wait() != 0
 
 
 def test_python_users_have_the_same(made, monkeypatch):
