@@ -116,6 +116,11 @@ class Tasks(msgspec.Struct):
     """Tasks that failed, with their exit codes."""
     tries: dict[int, int] = {}
 
+    @property
+    def worst(self) -> tuple[int, int] | None:
+        """The task that failed first and its exit code."""
+        return next(iter(self.failed.items()), None)
+
 
 class Course(msgspec.Struct):
     """What only this backend knows of a job's course so far, stored with the job."""

@@ -189,9 +189,9 @@ def nothing_left(held: Held) -> Verdict | None:
     tasks = held.course.tasks
     if tasks is None or tasks.waiting or not (tasks.done or tasks.failed):
         return None
-    task, code = next(iter(tasks.failed.items()), (-1, 0))
-    if not code:
+    if tasks.worst is None:
         return Verdict(Fate.OVER, State.FINISHED, 0, "")
+    task, code = tasks.worst
     return Verdict(Fate.OVER, State.FAILED, code, f"task {task} ended with exit code {code}")
 
 

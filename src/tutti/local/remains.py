@@ -109,8 +109,10 @@ class Remains:
                 tasks.waiting.insert(0, one.task)
         if tasks.waiting:
             return {**record, "code": record.get("code") or -9}
-        worst = next(iter(tasks.failed.items()), None)
-        return {**record, "code": 0} if worst is None else {**record, "first": worst[0], "code": worst[1]}
+        if tasks.worst is None:
+            return {**record, "code": 0}
+        first, code = tasks.worst
+        return {**record, "first": first, "code": code}
 
     # -- the channel
 
