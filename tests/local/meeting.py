@@ -34,8 +34,8 @@ else:
 """All gangs hold their ports until every one of them has met."""
 
 
-def round_of(made: Box, number: int, gangs: int) -> None:
-    """So many gangs of two at once: all meet, and nobody meets somebody else's."""
+def round_of(made: Box, number: int, gangs: int) -> list[str]:
+    """So many gangs of two at once: all meet, and nobody meets somebody else's; answers with their ports."""
     jobs = [
         made.submit(sys.executable, "-ISc", MEET, workers=2, name=f"r{number}-{at}", retries=0, grace="0s")
         for at in range(gangs)
@@ -48,21 +48,20 @@ def round_of(made: Box, number: int, gangs: int) -> None:
         return [path.read_text() for path in found] if len(found) == gangs else []
 
     ports = until(met, f"all {gangs} meetings of round {number}", 120)
-    assert len(set(ports)) == gangs, sorted(ports)
     (made.path / "go").touch()
     assert [job.wait() for job in jobs] == [0] * gangs
     (made.path / "go").unlink()
+    return sorted(ports)
 
 
-def meetings(rounds: int, gangs: int = GANGS) -> None:
-    """Round after round, on one box that is large enough."""
+def meetings(rounds: int, gangs: int = GANGS) -> list[list[str]]:
+    """Round after round, on one box that is large enough: the ports of each."""
     with box(str(2 * gangs)) as made:
         made.env["PATH"] = os.environ["PATH"]
-        for number in range(rounds):
-            round_of(made, number, gangs)
+        return [round_of(made, number, gangs) for number in range(rounds)]
 
 
 if __name__ == "__main__":
     wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    meetings(wanted)
+    assert all(len(set(ports)) == GANGS for ports in meetings(wanted))
     print(f"{wanted} rounds of {GANGS} gangs at once: no two met at the same port")

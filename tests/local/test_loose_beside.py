@@ -105,6 +105,7 @@ def test_a_run_that_was_up_is_running_after_a_power_cut_that_took_its_latest_sta
     rows(lab, "UPDATE jobs SET life = ?, state = 'starting'", life.replace(b'"running"', b'"starting"'))
     lab.start()
     lab.becomes("cluster", "running")
+    assert len(workers(lab)) == 3
 
 
 def rows(lab, question, *values):

@@ -13,4 +13,5 @@ def test_a_few_random_seconds_end_in_order():
 
 
 def test_gangs_that_meet_at_once_meet_at_ports_of_their_own():
-    meetings(1, gangs=8)
+    (ports,) = meetings(1, gangs=8)
+    assert len(set(ports)) == len(ports) == 8
