@@ -284,12 +284,14 @@ class Ledger:
         most, wanted = self._ready(world), 0
         if not most:
             return
-        for name, reason in answers.items():
-            slot = world.slots.get(name, -1)
-            if reason.token not in CANNOT_RUN and slot in world.queued:
+        for slot in world.queued:
+            job = world.job_in(slot)
+            # Jobs on hold are many at times, and nobody has to be asked about them.
+            reason = answers.get(job.gang.name) if job.life.state is not State.HELD else None
+            if reason is not None and reason.token not in CANNOT_RUN:
                 by_rule = reason.token in BY_RULE
-                least = _least(world.job_in(slot).gang, self.resource)
-                yield name, least, by_rule
+                least = _least(job.gang, self.resource)
+                yield job.gang.name, least, by_rule
                 wanted += 0 if by_rule else least
                 if wanted >= most:
                     return

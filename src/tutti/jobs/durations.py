@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 
 from tutti.engine.model import DAY, HOUR, MINUTE, NEVER, SECOND
 
@@ -17,6 +18,7 @@ A_DURATION = "write seconds, or a text such as 90s, 30m, 2h30m, 7d or 1-12:00:00
 A_MOMENT = "write a duration from now (2h30m) or a date with its zone (2030-05-01T12:00:00+02:00)"
 
 
+@lru_cache(maxsize=1024, typed=True)
 def duration(written: float | str) -> int:
     """A length of time: whole seconds, a text with units, or [days-]hours:minutes[:seconds]."""
     text = str(written).strip()

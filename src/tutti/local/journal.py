@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ MOST_AT_ONCE = 512
 RETRY_S = 1.0
 
 Write = tuple[str, Sequence[Any]]
+Outcomes = list[tuple["asyncio.Future[None]", Exception | None]]
 
 
 class Unstored(TuttiError):
@@ -38,7 +39,7 @@ class Unit(NamedTuple):
     """Writes that happen together, and who waits for them."""
 
     writes: tuple[Write, ...]
-    done: Callable[[Exception | None], None] | None = None
+    stored: "asyncio.Future[None] | None" = None
     patience: float = LAZY_S
     """How long it may wait for others to go to the disk with it."""
 
@@ -61,17 +62,14 @@ class Journal:
 
     async def commit(self, writes: Iterable[Write], patience: float = 0.0) -> None:
         """Write, and return when the disk has it. Raises Unstored when it does not take it."""
+        # Whoever else was asked for something at this moment comes first to this point: all of it is one flush.
+        await asyncio.sleep(0)
         await self.storing(writes, patience)
 
     def storing(self, writes: Iterable[Write], patience: float = 0.0) -> "asyncio.Future[None]":
         """Begin to write at once; the future is done when the disk has it, or holds Unstored."""
-        loop = asyncio.get_running_loop()
-        stored: asyncio.Future[None] = loop.create_future()
-
-        def done(problem: Exception | None) -> None:
-            loop.call_soon_threadsafe(_settle, stored, problem)
-
-        self._inbox.put(Unit(tuple(writes), done, patience))
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._inbox.put(Unit(tuple(writes), stored, patience))
         return stored
 
     def later(self, *writes: Write) -> None:
@@ -139,29 +137,27 @@ class Journal:
             self.trouble = self.trouble if self._unstored else ""
         except (sqlite3.Error, OSError) as problem:
             self._failed(base, units, problem)
-            asked = [unit for unit in units if unit.done is not None and unit.writes]
+            asked = [unit for unit in units if unit.stored is not None and unit.writes]
             if asked and len(asked) < len(units):
                 # What somebody waits for must not suffer from something else that is too large.
                 self._store(base, asked)
             return
         point("journal: stored")
-        for unit in units:
-            if unit.done is not None:
-                unit.done(bad.get(id(unit)))
+        _tell([(unit.stored, bad.get(id(unit))) for unit in units if unit.stored is not None])
 
     def _transact(self, base: sqlite3.Connection, units: list[Unit]) -> dict[int, Exception]:
-        bad: dict[int, Exception] = {}
+        """All of it in one transaction, without what the journal refuses; whose that is, and why."""
         writable()
         base.execute("BEGIN IMMEDIATE")
-        for unit in units:
-            base.execute("SAVEPOINT unit")
-            try:
+        try:
+            for unit in units:
                 for sql, values in unit.writes:
                     base.execute(sql, values)
-            except sqlite3.IntegrityError as problem:
-                base.execute("ROLLBACK TO unit")
-                bad[id(unit)] = Unstored(f"the journal refused it: {problem}")
-            base.execute("RELEASE unit")
+            bad: dict[int, Exception] = {}
+        except sqlite3.IntegrityError:
+            base.execute("ROLLBACK")
+            base.execute("BEGIN IMMEDIATE")
+            bad = _one_by_one(base, units)
         point("journal: written")
         base.execute("COMMIT")
         return bad
@@ -176,22 +172,42 @@ class Journal:
             str(self.path),
             "see that there is disk space and that it can be written, then retry",
         )
-        asked = [unit for unit in units if unit.done is not None and unit.writes]
+        asked = [unit for unit in units if unit.stored is not None and unit.writes]
         alone = len(asked) == len(units)
-        for unit in units:
-            if unit.done is not None and (alone or not unit.writes):
-                unit.done(why)
+        _tell([(unit.stored, why) for unit in units if unit.stored is not None and (alone or not unit.writes)])
         if not alone:
-            self._unstored = [unit for unit in units if unit.done is None and unit.writes]
+            self._unstored = [unit for unit in units if unit.stored is None and unit.writes]
 
 
-def _settle(future: "asyncio.Future[None]", problem: Exception | None) -> None:
-    if future.cancelled():
-        return
-    if problem is None:
-        future.set_result(None)
-    else:
-        future.set_exception(problem)
+def _one_by_one(base: sqlite3.Connection, units: list[Unit]) -> dict[int, Exception]:
+    """Writes that are refused take only those with them that belong to them."""
+    bad: dict[int, Exception] = {}
+    for unit in units:
+        base.execute("SAVEPOINT unit")
+        try:
+            for sql, values in unit.writes:
+                base.execute(sql, values)
+        except sqlite3.IntegrityError as problem:
+            base.execute("ROLLBACK TO unit")
+            bad[id(unit)] = Unstored(f"the journal refused it: {problem}")
+        base.execute("RELEASE unit")
+    return bad
+
+
+def _tell(outcomes: Outcomes) -> None:
+    """Wake everybody who waits for these writes, at once: each call into another thread has its price."""
+    if outcomes:
+        outcomes[0][0].get_loop().call_soon_threadsafe(_settle, outcomes)
+
+
+def _settle(outcomes: Outcomes) -> None:
+    for stored, problem in outcomes:
+        if stored.cancelled():
+            continue
+        if problem is None:
+            stored.set_result(None)
+        else:
+            stored.set_exception(problem)
 
 
 def _connected(path: Path, who: str) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 import re
 import resource
+from functools import lru_cache
 from pathlib import Path
 
 NAMES = {
@@ -16,16 +17,24 @@ NAMES = {
     "Max locked memory": "RLIMIT_MEMLOCK",
     "Max address space": "RLIMIT_AS",
 }
+MOST = 1 << 14
 LINE = re.compile(r"^(.+?) {2,}(\d+|unlimited) +(\d+|unlimited)", re.MULTILINE)
 
 
 def limits_of(pid: int) -> dict[str, tuple[int, int]]:
     """The limits, soft and hard, of the process at the other end of a line; none where they cannot be read."""
     try:
-        text = Path(f"/proc/{pid}/limits").read_text() if pid > 0 else ""
+        with Path(f"/proc/{pid}/limits").open("rb", buffering=0) as file:
+            return _read(file.read(MOST))
     except OSError:
         return {}
-    return {NAMES[what]: (_number(soft), _number(hard)) for what, soft, hard in LINE.findall(text) if what in NAMES}
+
+
+@lru_cache(maxsize=64)
+def _read(text: bytes) -> dict[str, tuple[int, int]]:
+    """Most submitters have the same limits, and have had them before. What is returned must not be changed."""
+    found = LINE.findall(text.decode(errors="replace"))
+    return {NAMES[what]: (_number(soft), _number(hard)) for what, soft, hard in found if what in NAMES}
 
 
 def _number(text: str) -> int:

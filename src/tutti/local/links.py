@@ -138,6 +138,9 @@ class Nursery:
 
     def _drop(self) -> None:
         if self._writer is not None:
+            # Closing is left to the loop, which may have ended: this is seen at once.
+            with suppress(OSError):
+                self._writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
             self._writer.close()
             self._writer = None
         if self._process is not None:

@@ -200,7 +200,7 @@ class LocalService:
         if job is None:
             # Accepted, but its event is still on the way.
             job = Job(held.gang)
-        reason = self.watching.reason(held.name)
+        reason = self.watching.reason(held.name) if held.name in self.driver.world.slots else None
         return rows.active_row(self.driver.world, held, job, reason, self.forecasting.of(held.name), now, place)
 
     async def submit(self, asked: t.Submit, by: Request) -> t.Submitted:

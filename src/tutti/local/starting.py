@@ -76,8 +76,8 @@ class Starting:
     def _write(self, path: Path, data: dict[str, object]) -> None:
         import json  # noqa: PLC0415 - msgspec would do, but the keeper reads it with this one
 
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(data))
+        with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(json.dumps(data))
 
     def spec(self, held: Held, run: Run, logs: Path) -> Spec:
         """The specification of a run."""

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -26,6 +27,8 @@ from tutti.local.keeper.spare import Kit, Spare, kit
 from tutti.local.keeper.spec import MemberSpec, Spec, from_record, to_record
 from tutti.train.agent import lines
 
+BEGIN_S = 0.1
+"""How long the next keeper to be kept ready waits for the run of the last one to begin."""
 MEMORY = "/dev/shm"  # noqa: S108 - a folder of a name of its own is made there
 
 
@@ -35,17 +38,31 @@ class Nursery:
     def __init__(self, line: lines.Lines) -> None:
         self._line = line
         self._spare: Spare | None = None
+        self._begins: Spare | None = None
+        """One that has a run to begin: until that is done nothing else is to compete with it."""
 
     def run(self) -> None:
         """Fork keepers until the daemon is gone."""
         self._line.send({"say": "ready", "pid": os.getpid()})
         while self._line.is_open:
-            if self._spare is None:
+            self._await_begin()
+            if self._spare is None and self._begins is None:
                 # A machine that has no process to spare may have one when it is needed.
                 with contextlib.suppress(OSError):
                     self._spare = Spare(keep, rehearse, self._fork)
-            for request in self._line.receive(wait_s=None):
+            for request in self._line.receive(wait_s=0.0 if self._begins else None):
                 self._line.send(self._made(str(request["folder"])))
+
+    def _await_begin(self) -> None:
+        """Until the run that was last asked for has begun, or somebody asks for another."""
+        if self._begins is not None:
+            look = select.poll()
+            look.register(self._line, select.POLLIN)
+            look.register(self._begins, select.POLLIN)
+            told = [descriptor for descriptor, _ in look.poll(BEGIN_S * 1000)]
+            if self._line.fileno() not in told:
+                self._begins.close()
+                self._begins = None
 
     def _made(self, folder: str) -> lines.Message:
         try:
@@ -57,7 +74,7 @@ class Nursery:
     def _keeper(self, folder: str, listener: socket.socket) -> int:
         spare = self._spare
         if spare is not None and spare.take(folder, listener):
-            self._spare = None
+            self._spare, self._begins = None, spare
             return spare.pid
         if spare is not None and not spare.pid:
             self._spare = None
@@ -68,8 +85,9 @@ class Nursery:
         pid = os.fork()
         if pid == 0:
             self._line.socket.close()
-            if self._spare is not None:
-                self._spare.close()
+            for spare in (self._spare, self._begins):
+                if spare is not None:
+                    spare.close()
             _work_and_exit(work)
         return pid
 

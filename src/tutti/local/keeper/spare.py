@@ -32,6 +32,14 @@ class Kit:
     warm: Warm | None = None
     name: str = ""
     """Who this process is, where it has looked already."""
+    line: socket.socket | None = None
+    """What the nursery sees the end of when there is room for another spare."""
+
+    def begun(self) -> None:
+        """The members run: what is done beside that is in nobody's way any longer."""
+        if self.line is not None:
+            self.line.close()
+            self.line = None
 
     def end(self) -> None:
         """Nobody needs it."""
@@ -75,8 +83,11 @@ class Spare:
         except OSError:
             self.pid = 0
             return False
-        self._line.close()
         return True
+
+    def fileno(self) -> int:
+        """At its end the run that it was given has begun, or will not."""
+        return self._line.fileno()
 
     def close(self) -> None:
         """Let it go."""
@@ -89,10 +100,11 @@ def _wait(line: socket.socket, keep: Keep, rehearse: Rehearse) -> int:
     mine.name = own_identity()
     rehearse(mine)
     folder, ends = b"", list[int]()
-    with contextlib.suppress(OSError), line:
+    with contextlib.suppress(OSError):
         line.send(READY)
         folder, ends = received(line, MOST_PATH, 1)
     if not folder or not ends:
         mine.end()
         return 0
+    mine.line = line
     return keep(folder.decode(), socket.socket(fileno=ends[0]), mine)
