@@ -186,6 +186,13 @@ def test_a_limit_is_raised_as_far_as_needed_all_the_way_up():
     assert "workers = " not in " ".join(shorts(world, "more"))
 
 
+def test_a_limit_that_is_met_once_there_is_room_is_not_asked_for():
+    world = seat(drawn("4", Queue("small", limit={"gpu": 4})), gang("runs", 1, gpu=4, run_s=200, queue="small"), "n0")
+    submit(world, gang("more", 1, gpu=4, queue="small"))
+    assert shorts(world, "more").count("runs ends") == 1
+    assert not [short for short in shorts(world, "more") if "limit" in short and "runs ends" in short]
+
+
 # -- the cluster
 
 

@@ -60,7 +60,7 @@ def remedies(view: View, now: int, policy: Policy, gang: str, budget: int = BUDG
     if known(view, gang).life.state not in QUEUED:
         return []
     trial = Trial(view, now, policy, gang, budget)
-    found = [_joined(trial, parts) for parts in islice(_search(trial, ()), most)]
+    found = [_joined(trial, parts) for parts in islice(_different(_search(trial, ())), most)]
     return sorted(found, key=lambda remedy: (list(Who).index(remedy.who), remedy.strength))
 
 
@@ -74,7 +74,7 @@ def _search(trial: Trial, before: Parts) -> Iterator[Parts]:
     helped = False
     for proposal in seating(trial, _steps(before), tried, found):
         helped = True
-        yield _tidied(trial, (*before, proposal))
+        yield _needed(trial, (*before, proposal))
     if not helped:
         yield from _opened(trial, before, first_steps(tried, found))
 
@@ -84,16 +84,27 @@ def _opened(trial: Trial, before: Parts, proposals: Iterator[Proposal]) -> Itera
     for proposal in proposals:
         parts = (*before, proposal)
         if trial.starts(_steps(parts), _at(parts)):
-            yield parts
+            yield _needed(trial, parts)
         elif len(parts) <= DEEPEST:
             yield from _search(trial, parts)
 
 
-def _tidied(trial: Trial, parts: Parts) -> Parts:
-    """Without a size that a later one takes the place of, if the gang starts without it too."""
-    last = max((at for at, part in enumerate(parts) if part.resizes), default=0)
-    fewer = tuple(part for at, part in enumerate(parts) if at >= last or not part.resizes)
-    return fewer if fewer == parts or trial.starts(_steps(fewer), _at(fewer)) else parts
+def _needed(trial: Trial, parts: Parts) -> Parts:
+    """Without whatever the gang starts without, too: a size that a later one replaces, a limit that is met anyway."""
+    for part in parts[:-1]:
+        fewer = tuple(other for other in parts if other is not part)
+        if trial.starts(_steps(fewer), _at(fewer)):
+            parts = fewer
+    return parts
+
+
+def _different(found: Iterator[Parts]) -> Iterator[Parts]:
+    """Each once: what is left after the needless was left out may be known by then."""
+    seen: list[Parts] = []
+    for parts in found:
+        if parts not in seen:
+            seen.append(parts)
+            yield parts
 
 
 def _steps(parts: Parts) -> tuple[Step, ...]:

@@ -12,7 +12,7 @@ from . import events as ev
 from .answers import Answers
 from .decide import decide
 from .desk import Desk
-from .edit import AnyEdit, ChangeGang, Edit, edited
+from .edit import AnyEdit, Edit, edited
 from .explain import Explanation, known, told
 from .model import NEVER, Data, Job, Seats
 from .plan import Plan, Resume, Start
@@ -42,11 +42,6 @@ class Proposal(Data, frozen=True):
     at: int = 0
     """When it has happened, if that is later than now."""
     expected: int = NEVER
-
-    @property
-    def resizes(self) -> bool:
-        """Whether it sets the size of the gang and nothing else."""
-        return len(self.steps) == 1 and isinstance(self.steps[0], ChangeGang) and self.steps[0].workers is not None
 
 
 class Tried:
