@@ -10,10 +10,12 @@ from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.errors import Misused, NotFound
-from tutti.kube.api import Api
+from tutti.jobs.kube.objects import Meta, Thing
+from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file
 from tutti.kube.kinds import ALWAYS, QUEUES_OF_YUNIKORN, served
+from tutti.kube.watch import Listener
 
 
 def test_what_vanished_in_a_gap_is_seen(play):
@@ -41,6 +43,33 @@ def test_what_vanished_in_a_gap_is_seen(play):
                 assert scheduler.listeners["/api/v1/pods"].lists == 2
 
     play(scene)
+
+
+class Gap:
+    """An API server that lists something else each time."""
+
+    def __init__(self, *lists):
+        self.lists = list(lists)
+
+    async def list(self, path, item, **query):
+        return self.lists.pop(0), "9", 0
+
+
+def test_a_name_that_was_given_again_in_a_gap():
+    there = {}
+    one, other = (Thing(metadata=Meta(name="n", uid=uid, resource_version=uid)) for uid in "12")
+    put = lambda thing: there.update({thing.metadata.name: thing.metadata.uid})  # noqa: E731
+    listener = Listener(Gap([one], [other]), "/nodes", Thing, put, lambda t: there.pop(t.metadata.name), lambda: None)  # type: ignore[arg-type]
+    for uid in "12":
+        asyncio.run(listener.list())
+        assert there == {"n": uid}
+
+
+def test_an_object_that_cannot_be_read_hides_no_other():
+    body = b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":3}}]}'
+    page, unreadable = _readable(body, Thing)
+    assert [item.metadata.name for item in page.items] == ["a"]
+    assert unreadable == 1
 
 
 def test_an_expired_token_is_read_again(play, tmp_path):

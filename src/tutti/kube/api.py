@@ -1,6 +1,7 @@
 """The verbs of the Kubernetes API that the scheduler uses, with their errors, retries and back-off."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
@@ -70,19 +71,23 @@ class Api:
         answer = await self._again("GET", with_query(path, query))
         return msgspec.json.decode(answer.body, type=kind)
 
-    async def list(self, path: str, item: type[T], **query: object) -> tuple[list[T], str]:
-        """All objects of a kind, page by page, and the version they stand for."""
+    async def list(self, path: str, item: type[T], **query: object) -> tuple[list[T], str, int]:
+        """All objects of a kind, page by page, the version they stand for, and how many could not be read."""
         Page = msgspec.defstruct("Page", [("metadata", Meta), ("items", list[item], [])])  # type: ignore[valid-type]  # noqa: N806
         decoder = msgspec.json.Decoder(Page)
         found: list[T] = []
-        following = ""
+        following, unreadable = "", 0
         while True:
             answer = await self._again("GET", with_query(path, {**query, "limit": PAGE, "continue": following}))
-            page: Any = decoder.decode(answer.body)
+            try:
+                page: Any = decoder.decode(answer.body)
+            except msgspec.ValidationError:
+                page, bad = _readable(answer.body, item)
+                unreadable += bad
             found += page.items
             following = page.metadata.next
             if not following:
-                return found, page.metadata.resource_version
+                return found, page.metadata.resource_version, unreadable
 
     async def watch(self, path: str, version: str, **query: object) -> AsyncGenerator[Sequence[bytes], None]:
         """Changes since a version, one JSON line each; ends when the server ends it, raises ApiError or Broken.
@@ -162,6 +167,25 @@ class Api:
     def close(self) -> None:
         """Let go of the connections."""
         self.http.close()
+
+
+class Raw(msgspec.Struct):
+    """A page whose objects are still to be read."""
+
+    metadata: Meta
+    items: list[Any] = []
+
+
+def _readable(body: bytes, item: type[T]) -> tuple[Raw, int]:
+    """Of a page the objects that can be read, and how many cannot: one that nobody could have meant hides no other."""
+    page = msgspec.json.decode(body, type=Raw)
+    read: list[T] = []
+    for written in page.items:
+        with contextlib.suppress(msgspec.ValidationError):
+            read.append(msgspec.convert(written, item))
+    bad = len(page.items) - len(read)
+    page.items = read
+    return page, bad
 
 
 def failure(answer: Answer) -> ApiError:

@@ -9,9 +9,20 @@ from tutti.jobs.kube.wants import Reach
 from .mirror import Mirror
 from .tenants import read_queue
 
+JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError, msgspec.ValidationError)
+"""What comes of reading something that nobody could have meant."""
+
 
 def read_thing(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    """Enter a change of any object."""
+    """Enter a change of any object; one that makes no sense is left out, told, and hides no other."""
+    try:
+        _read(mirror, thing, gone)
+    except JUNK as problem:
+        if not gone:
+            mirror.misread.append((thing, f"{thing.kind} {thing.metadata.name} is not read: {problem}"[:400]))
+
+
+def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
     match thing.kind:
         case "PriorityClass":
             _priority(mirror, thing, gone)
@@ -32,14 +43,14 @@ def read_thing(mirror: Mirror, thing: Thing, gone: bool) -> None:
 
 
 def _priority(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    name = thing.metadata.name
+    before = mirror.priorities.default
     if gone:
-        mirror.priorities.pop(name, None)
-        return
-    mirror.priorities[name] = thing.value
-    if thing.global_default:
-        mirror.default_priority = thing.value
-    mirror.dirty_gangs |= dict.fromkeys(key for key, g in mirror.groups.items() if g.priority_class == name)
+        mirror.priorities.drop(thing.metadata.name)
+    else:
+        mirror.priorities.put(thing.metadata.name, thing.value, bool(thing.global_default))
+    if before != mirror.priorities.default:
+        mirror.dirty_gangs |= dict.fromkeys(mirror.gangs)
+    mirror.soil(key for key, group in mirror.groups.items() if group.priority_class == thing.metadata.name)
 
 
 def _job(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -52,7 +63,7 @@ def _job(mirror: Mirror, thing: Thing, gone: bool) -> None:
     mirror.estimates[thing.metadata.uid] = length
     if not length:
         del mirror.estimates[thing.metadata.uid]
-    mirror.dirty_gangs |= dict.fromkeys(key for key, g in mirror.groups.items() if g.owner == thing.metadata.uid)
+    mirror.soil(key for key, group in mirror.groups.items() if group.owner == thing.metadata.uid)
 
 
 # -- volumes
@@ -63,7 +74,7 @@ def _claim(mirror: Mirror, thing: Thing, gone: bool) -> None:
     bound = (thing.status or {}).get("phase") == "Bound"
     volume = str((thing.spec or {}).get("volumeName") or "")
     if gone:
-        mirror.volumes.unbind(name)
+        mirror.unbind_claim(name)
     else:
         alone = "ReadWriteOncePod" in ((thing.spec or {}).get("accessModes") or [])
         mirror.bind_claim(name, volume if bound else None, alone)

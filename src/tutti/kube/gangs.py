@@ -25,6 +25,7 @@ class Seen:
         "deleting",
         "gang",
         "gated",
+        "group",
         "labels",
         "marks",
         "name",
@@ -55,6 +56,8 @@ class Seen:
         self.spec: PodSpec | None = None
         """Kept only of pods with volumes, whose wants change when a volume is bound."""
         self.gang = ""
+        self.group = ""
+        """The group it names, which may be a part of its gang."""
         self.part = ""
         self.rank = -1
         self.node = ""
@@ -131,7 +134,6 @@ class GangSeen:
         "awaiting",
         "declared",
         "desired",
-        "elsewhere",
         "failed_start",
         "gang",
         "is_entered",
@@ -191,8 +193,6 @@ class GangSeen:
         self.since = 0
         """When its first bind was sent, while it is partly bound."""
         self.is_placed = False
-        self.elsewhere: set[str] = set()
-        """Other schedulers that pods of it ask for."""
         """A placement object of this generation is in the API."""
         self.joined = 0.0
         """When its latest pod came, by the monotonic clock."""

@@ -21,7 +21,7 @@ Rule = NodeRule | Preference
 class Ground:
     """One node: what it is, and what is charged to it."""
 
-    __slots__ = ("capacity", "foreign", "labels", "marks", "name", "node", "pods", "ready", "taints")
+    __slots__ = ("capacity", "foreign", "labels", "marks", "name", "node", "ready", "taints")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,8 +34,6 @@ class Ground:
         self.foreign: dict[str, int] = {}
         self.marks: dict[str, int] = {}
         """Marks left by pods of others, and by how many."""
-        self.pods: set[str] = set()
-        """All pods on it, whoever placed them."""
 
     @property
     def exists(self) -> bool:
@@ -69,7 +67,7 @@ class Ground:
         """The node as the engine should know it; `volumes`: how many of each driver it can attach."""
         place, lacks = terrain.place(self.name, self.labels)
         tags = [taint_tag(taint) for taint in self.taints]
-        tags += [rule.tag for rule in rules if rule.allows(self.name, self.labels)]
+        tags += sorted(rule.tag for rule in rules if rule.allows(self.name, self.labels))
         tags += [lacking(level) for level in lacks]
         foreign = {name: value for name, value in sorted(self.foreign.items()) if value}
         state = self.ready

@@ -8,63 +8,54 @@ from itertools import chain
 from tutti.engine import events as ev
 from tutti.engine.model import NodeState, Queue
 from tutti.jobs.kube import objects
-from tutti.jobs.kube.declared import Declared, gang_name
-from tutti.jobs.kube.dialects import koordinator, native
+from tutti.jobs.kube.declared import gang_name
 from tutti.jobs.kube.gang import Ground as Known
-from tutti.jobs.kube.read import asked_queue, declared, from_pod, is_gated, member, run_time
-from tutti.jobs.kube.wants import Reach, Wants, key_of, wants
+from tutti.jobs.kube.read import OURS, asked_queue, declared, from_pod, is_gated, member, run_time
+from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
 
 from .gangs import GangSeen, Seen
 from .ground import Ground, Rule, Taints
+from .groups import Groups
 from .marks import Marks
+from .queues import Priorities, Queues
 from .terrain import Terrain
 from .volumes import Volumes
 
 KEEP_RULES = 500
 
 
-class Intake:
+class Intake(Groups):
     """Nodes, pods and groups as they are known, and which of them have changed."""
 
     def __init__(self, scheduler: str = "tutti", levels: Iterable[str] = ()) -> None:
+        super().__init__(Terrain(levels))
         self.scheduler = scheduler
         self.pods: dict[str, Seen] = {}
         self.grounds: dict[str, Ground] = {}
-        self.gangs: dict[str, GangSeen] = {}
-        self.groups: dict[str, Declared] = {}
-        """Declarations by object, by the gang's name."""
-        self.terrain = Terrain(levels)
+        self.strays: dict[str, dict[str, str]] = {}
+        """By the group they name: pods that wait for another scheduler, and which."""
         self.taints = Taints()
         self.marks = Marks()
         self.rules: dict[str, Rule] = {}
-        self.priorities: dict[str, int] = {}
-        self.default_priority = 0
-        self.queues: dict[str, Queue] = {"default": Queue("default")}
-        self.local_queues: dict[str, str] = {}
-        self.trees: dict[str, set[str]] = {}
-        """Queues that were read from one object, by that object."""
+        self.priorities = Priorities()
+        self.queues = Queues()
         self.estimates: dict[str, int] = {}
         """How long gangs run, by the uid of the job that made their group."""
         self.volumes = Volumes()
-        self.dirty_gangs: dict[str, None] = {}
         self.moved_gangs: dict[str, None] = {}
         """Gangs whose members are the same as before, and only moved."""
         self.dirty_nodes: dict[str, None] = {}
         self.news: list[ev.Event] = []
         """What the engine is to hear beside what is read here."""
+        self.misread: list[tuple[objects.Thing, str]] = []
+        """Objects that make no sense, and what is wrong with them, to be told once."""
         self._things: dict[str, list[str]] = {}
         self._wants: dict[bytes, Wants] = {}
-        self._into: dict[str, str] = {}
-        """Groups that are parts of another: a gang's name, and the name of the gang it is in."""
-        self.extras: dict[str, str] = {}
-        """Groups that may start once the gang of their tree sits."""
         self._changed_gangs: dict[str, None] = {}
         """Seated gangs that changed since somebody last looked for pods to seat."""
-        self._kept: tuple[int, Known] | None = None
-        self._arrivals = 0
+        self._kept: Known | None = None
         self._domains: dict[str, int] = {}
         """How many domains each level has."""
-        self._resurvey = True
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}
         self.arrived = 0.0
@@ -77,11 +68,11 @@ class Intake:
     def put_node(self, node: objects.Node) -> None:
         """A node was made or changed."""
         ground = self._ground(node.metadata.name)
-        before = (ground.labels, ground.taints)
+        before = (ground.labels, bool(ground.capacity))
         self.taints.count(ground.taints, -1)
         ground.read(node)
         self.taints.count(ground.taints, 1)
-        if before[0] != ground.labels:
+        if before != (ground.labels, bool(ground.capacity)):
             self._resurvey = True
         self.dirty_nodes[ground.name] = None
 
@@ -126,6 +117,8 @@ class Intake:
             before = None
         self._uncharge(seen)
         seen.node, seen.phase, seen.reason, seen.nominated, seen.gated, seen.deleting = now
+        if seen.node and not seen.ours:
+            self._stray(seen, "")
         if labels != seen.labels:
             seen.labels = labels
             seen.marks = self.marks.of(seen.namespace, seen.labels)
@@ -155,10 +148,9 @@ class Intake:
             return
         self._uncharge(seen)
         if seen.gang:
-            self.dirty_gangs[seen.gang] = None
-            gang = self.gangs.get(seen.gang)
-            if gang is not None:
-                gang.pods.pop(uid, None)
+            self._leave(seen)
+        else:
+            self._stray(seen, "")
 
     def _meet(self, pod: objects.Pod) -> Seen:
         meta = pod.metadata
@@ -170,18 +162,30 @@ class Intake:
         seen.spec = pod.spec if seen.wants.claims else None
         if ours:
             self._join(seen, pod)
-        elif not pod.spec.node_name:
-            self._note_stray(pod)
+        elif not pod.spec.node_name and (said := member(pod)[0]).dialect != OURS:
+            seen.group = gang_name(seen.namespace, said.group, said.dialect)
+            self._stray(seen, pod.spec.scheduler_name)
         seen.marks = self.marks.of(seen.namespace, seen.labels)
         return seen
 
-    def _note_stray(self, pod: objects.Pod) -> None:
-        """A pod that waits for somebody else although its group may be ours."""
-        said, _ = member(pod)
-        gang = self.gangs.get(gang_name(pod.metadata.namespace, said.group, said.dialect))
-        if gang is not None and any(one.ours for one in gang.pods.values()):
-            gang.elsewhere.add(pod.spec.scheduler_name)
-            self.dirty_gangs[gang.key] = None
+    def _stray(self, seen: Seen, waits_for: str) -> None:
+        """A pod that waits for somebody else although its group may be ours; nothing: it does not, or no longer."""
+        there = self.strays.get(seen.group, {})
+        if waits_for == there.get(seen.uid, ""):
+            return
+        if waits_for:
+            self.strays.setdefault(seen.group, {})[seen.uid] = waits_for
+        else:
+            del there[seen.uid]
+            if not there:
+                del self.strays[seen.group]
+        if seen.group in self.gangs:
+            self.soil((seen.group,))
+
+    def elsewhere(self, gang: GangSeen) -> set[str]:
+        """Other schedulers that pods of it ask for."""
+        groups = {pod.group for pod in gang.pods.values()} if self.strays else set()
+        return {name for group in groups for name in self.strays.get(group, {}).values()}
 
     def _join(self, seen: Seen, pod: objects.Pod) -> None:
         said, seen.spoken = member(pod)
@@ -191,15 +195,8 @@ class Intake:
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
         seen.queue = asked_queue(pod)
-        key = gang_name(seen.namespace, said.group, said.dialect)
-        if (found := from_pod(pod, said)) is not None and key not in self.groups:
-            self._declare(found, key)
-        if key in self._into:
-            seen.part = said.group
-            key = self._into[key]
-        seen.gang = key
-        gang = self._gang(key)
-        gang.pods[seen.uid] = seen
+        seen.group = gang_name(seen.namespace, said.group, said.dialect)
+        gang = self._enter(seen, said.group, from_pod(pod, said))
         gang.joined = self.arrived = time.monotonic()
         gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
 
@@ -279,7 +276,7 @@ class Intake:
             self._undeclare(gone)
         self._things[place] = keys
         for group in found:
-            self._declare(group, group.key, by_object=True)
+            self._declare(group, group.key)
 
     def drop_thing(self, thing: objects.Thing) -> None:
         """It is gone."""
@@ -289,139 +286,6 @@ class Intake:
             return
         for key in self._things.pop(thing_name(thing), []):
             self._undeclare(key)
-
-    def _declare(self, group: Declared, key: str, by_object: bool = False) -> None:
-        for level in (group.within, group.near, *(p.within for p in group.parts.values())):
-            self._resurvey |= self.terrain.ask(level)
-        if by_object or key not in self.groups:
-            self.groups[key] = group
-        gang = self._gang(key)
-        gang.declared = self.groups[key]
-        self.dirty_gangs[key] = None
-        self._regroup(group)
-
-    def _undeclare(self, key: str) -> None:
-        self.groups.pop(key, None)
-        self.extras.pop(key, None)
-        gang = self.gangs.get(key)
-        if gang is not None:
-            gang.declared = None
-            self.dirty_gangs[key] = None
-
-    def _gang(self, key: str) -> GangSeen:
-        if key not in self.gangs:
-            self.gangs[key] = GangSeen(key)
-            self.gangs[key].arrival = self._arrivals
-            self._arrivals = min(self._arrivals + 1, 999_999)
-            self.gangs[key].declared = self.groups.get(key)
-        return self.gangs[key]
-
-    def _regroup(self, group: Declared) -> None:
-        """Groups that start only together become one gang."""
-        if group.parent:
-            root = gang_name(group.namespace, self._root(group), group.dialect)
-            if group.key not in self.extras and not self._is_late(group, root):
-                self._move(group, root)
-            self._sort_out(root)
-        elif group.is_tree:
-            self._sort_out(group.key)
-        elif group.partners:
-            names = [tuple(name.split("/", 1)) for name in group.partners if "/" in name]
-            space, name = names[0]
-            self._move(group, gang_name(space, name, group.dialect))
-
-    # Of a tree of which only some groups must start, the oldest are one gang; each of the others is a gang of its own,
-    # which waits until the first have their seats.
-
-    def _is_late(self, group: Declared, root: str) -> bool:
-        """Whether the gang of its tree sits already, without it."""
-        above, gang = self.groups.get(root), self.gangs.get(root)
-        if group.key in self._into or above is None or gang is None or not gang.is_seated or group.is_tree:
-            return False
-        self.extras[group.key] = root
-        return True
-
-    def _leaves(self, root: str) -> list[str]:
-        """Groups of a tree, the oldest first; empty for a tree of trees."""
-        inside = [key for of in (self._into, self.extras) for key, into in of.items() if into == root]
-        inside = [key for key in inside if key in self.groups]
-        if any(self.groups[key].is_tree for key in inside):
-            return []
-        return sorted(inside, key=lambda key: (self.groups[key].created, key))
-
-    def _sort_out(self, root: str) -> None:
-        """As many of the oldest groups as must start together are one gang, until it sits."""
-        tree, target = self.groups.get(root), self.gangs.get(root)
-        if tree is None or target is None or target.is_seated or tree.loose or not tree.is_tree:
-            return
-        for at, key in enumerate(self._leaves(root)):
-            if at < tree.min and key in self.extras:
-                del self.extras[key]
-                self._move(self.groups[key], root)
-            elif at >= tree.min and key in self._into:
-                self._let_go(key, root)
-
-    def _let_go(self, key: str, root: str) -> None:
-        del self._into[key]
-        self.extras[key] = root
-        target, own, name = self._gang(root), self._gang(key), self.groups[key].name
-        for seen in [pod for pod in target.pods.values() if pod.part == name]:
-            seen.gang, seen.part = key, ""
-            own.pods[seen.uid] = target.pods.pop(seen.uid)
-        self.dirty_gangs |= {key: None, root: None}
-
-    def is_early(self, key: str) -> bool:
-        """Whether a group has to wait for the others of its tree to sit first."""
-        root = self.extras.get(key, "")
-        return root in self.groups and not self.gangs[root].is_seated
-
-    def has_sat(self, key: str) -> None:
-        """A gang has its seats; groups of its tree that waited for that are looked at."""
-        self.dirty_gangs |= {extra: None for extra, root in self.extras.items() if root == key}
-
-    def _root(self, group: Declared) -> str:
-        """The name of the outermost composite above a group."""
-        name = group.parent
-        for _ in range(8):
-            above = self.groups.get(gang_name(group.namespace, name, group.dialect))
-            if above is None or not above.parent:
-                return name
-            name = above.parent
-        return name
-
-    def _move(self, group: Declared, root: str) -> None:
-        if root == group.key and not group.partners:
-            return
-        self._into[group.key] = root
-        target = self._gang(root)
-        old = self.gangs.get(group.key)
-        if old is not None and old is not target:
-            for seen in old.pods.values():
-                seen.gang, seen.part = root, group.name
-                target.pods[seen.uid] = seen
-            old.pods = {}
-            self.dirty_gangs[group.key] = None
-        elif old is target:
-            for seen in target.pods.values():
-                seen.part = seen.part or group.name
-        self.dirty_gangs[root] = None
-
-    def _declared(self, gang: GangSeen) -> Declared | None:
-        """What is declared for a gang, its parts included."""
-        own = gang.declared
-        inside = [self.groups[key] for key, root in self._into.items() if root == gang.key and key in self.groups]
-        if not inside:
-            return own
-        if own is not None and not own.partners:
-            if sum(group.parent == own.name for group in inside) < own.min:
-                # Groups of the tree are still to be declared.
-                return None
-            leaves = [group for group in inside if not any(g.parent == group.name for g in inside)]
-            return native.merged(own, sorted(leaves, key=lambda group: group.name))
-        wanted = own.partners if own is not None else ()
-        if own is None or {f"{group.namespace}/{group.name}" for group in inside} < set(wanted):
-            return None
-        return koordinator.union(sorted(inside, key=lambda group: group.key))
 
     # -- volumes
 
@@ -444,11 +308,20 @@ class Intake:
         if self.volumes.bind(claim, volume, alone):
             self._reclaim(claim)
 
+    def unbind_claim(self, claim: str) -> None:
+        """A claim is gone."""
+        self.volumes.unbind(claim)
+        self._reclaim(claim)
+
     def _reclaim(self, name: str) -> None:
+        """Pods that use a claim want something else now; what they are charged with changes too."""
         for seen in self.pods.values():
-            if name in seen.wants.claims and seen.spec is not None:
+            if seen.spec is not None and name in claim_names(seen.namespace, seen.spec):
+                self._uncharge(seen)
                 seen.wants = self._wanted(seen.namespace, seen.spec, seen.ours)
-                self.dirty_gangs[seen.gang] = None
+                self._charge(seen)
+                if seen.gang:
+                    self.dirty_gangs[seen.gang] = None
 
 
 def thing_name(thing: objects.Thing) -> str:

@@ -21,7 +21,12 @@ class Marks:
             self.known.setdefault(company.mark, company)
         for beside in wants.apart:
             self.repelled.setdefault(beside.company.mark, {})[repelling(beside), beside.key] = None
-        return before != (len(self.known), sum(map(len, self.repelled.values())))
+        if before == (len(self.known), sum(map(len, self.repelled.values()))):
+            return False
+        # Whoever came first: pods with the same selectors have the same marks in the same order.
+        self.known = dict(sorted(self.known.items()))
+        self.repelled = {mark: dict.fromkeys(sorted(pairs)) for mark, pairs in self.repelled.items()}
+        return True
 
     def _named(self, wants: Wants) -> Iterable[Company]:
         yield from (beside.company for beside in (*wants.near, *wants.apart))

@@ -35,7 +35,7 @@ class Mirror(Intake):
     def take(self, world: World, now: int) -> list[ev.Event]:
         """Everything the engine has not heard of yet."""
         events = [*self.news, *self._of_ground(now)]
-        self.news = []
+        self.news, self._kept = [], None
         fresh = [e.node.name for e in events if isinstance(e, ev.NodeSeen) and e.node.name not in world.node_index]
         numbers: Mapping[str, int] = world.node_index
         if fresh:
@@ -82,18 +82,26 @@ class Mirror(Intake):
             self._told_pool = pool
             events.append(ev.PoolSet(now, pool))
         dirty, self.dirty_nodes = self.dirty_nodes, {}
+        fresh = {name for name in dirty if self.grounds[name].node is None and self.grounds[name].foreign}
         for name in dirty:
             events += self._of_node(name, now)
+        if fresh:
+            # Pods that were bound to a node before it was heard of may sit now.
+            self.dirty_gangs |= {pod.gang: None for pod in self.pods.values() if pod.gang and pod.node in fresh}
         return events + self._of_queues(now)
 
     def _survey(self) -> None:
         self._resurvey = False
         labels = {name: ground.labels for name, ground in self.grounds.items() if ground.capacity}
         changed = self.terrain.survey(labels)
-        self._domains = self.terrain.domains(labels)
+        before, self._domains = self._domains, self.terrain.domains(labels)
         if changed:
             self.dirty_nodes |= dict.fromkeys(self.grounds)
             self.dirty_gangs |= dict.fromkeys(self.gangs)
+        elif before != self._domains:
+            # How many of them may share a domain depends on how many there are.
+            spread = (g.key for g in self.gangs.values() if any(kin.wants.spread for kin in g.kin))
+            self.dirty_gangs |= dict.fromkeys(spread)
 
     def _of_node(self, name: str, now: int) -> list[ev.Event]:
         ground = self.grounds[name]
@@ -132,11 +140,12 @@ class Mirror(Intake):
                 self.dirty_gangs[gang.key] = None
 
     def _of_queues(self, now: int) -> list[ev.Event]:
-        if self.queues == self._told_queues:
+        queues = self.queues.all()
+        if queues == self._told_queues:
             return []
-        changed = [queue for name, queue in self.queues.items() if self._told_queues.get(name) != queue]
-        gone = [name for name in self._told_queues if name not in self.queues]
-        self._told_queues = dict(self.queues)
+        changed = [queue for name, queue in queues.items() if self._told_queues.get(name) != queue]
+        gone = [name for name in self._told_queues if name not in queues]
+        self._told_queues = queues
         self.dirty_gangs |= dict.fromkeys(self.gangs)
         return [*(ev.QueueSet(now, queue) for queue in changed), *(ev.QueueGone(now, name) for name in gone)]
 
@@ -147,10 +156,10 @@ class Mirror(Intake):
         return Known(
             levels=self.terrain.aliases,
             domains=self._domains,
-            priorities=self.priorities,
-            default_priority=self.default_priority,
-            queues=frozenset(self.queues),
-            local_queues=self.local_queues,
+            priorities=self.priorities.values,
+            default_priority=self.priorities.default,
+            queues=frozenset(self.queues.all()),
+            local_queues=self.queues.local,
             repelled={mark: tuple(pairs) for mark, pairs in self.marks.repelled.items()},
         )
 
@@ -194,7 +203,7 @@ class Mirror(Intake):
             return [*events, *self._ended(gang, now)]
         if gang.leaving:
             return events
-        found = self.translated(gang, self._cached_known(now))
+        found = self.translated(gang, self._known_once())
         if found is not None and (gang.pods or gang.is_entered or found.gang.roles):
             events += self._told(gang, found, numbers, now)
         elif gang.is_entered and not gang.is_seated:
@@ -203,10 +212,10 @@ class Mirror(Intake):
             del self.gangs[key]
         return events
 
-    def _cached_known(self, now: int) -> Known:
-        if self._kept is None or self._kept[0] != now:
-            self._kept = (now, self.known())
-        return self._kept[1]
+    def _known_once(self) -> Known:
+        """The same for all gangs that are looked at together."""
+        self._kept = self._kept or self.known()
+        return self._kept
 
     def _is_gone(self, gang: GangSeen) -> bool:
         """No pod is left: it is over, unless it never had one and is only declared."""
@@ -240,7 +249,7 @@ class Mirror(Intake):
         if found.awaiting != gang.awaiting:
             gang.awaiting = found.awaiting
             events.append(ev.MembersSeen(now, gang.key, found.awaiting))
-        return events
+        return [*events, *self._adopted(gang, numbers, now)]
 
     def _while_seated(self, gang: GangSeen, found: Translated, now: int) -> list[ev.Event]:
         """What a seated gang's members ask for cannot change; how many there may be can."""
@@ -277,11 +286,14 @@ class Mirror(Intake):
         return [ev.Changed(now, told)]
 
     def _adopted(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
-        """A gang that sits already when it is first seen."""
-        where = self.seat_bound(gang)
-        seats = numbered(where, numbers)
+        """A gang that sits already although nobody here has seated it; not before its pods and nodes are all known."""
+        bound = [pod for pod in gang.live if pod.node]
+        if gang.awaiting or not bound or not all(pod.node in numbers and self._can_sit(pod) for pod in bound):
+            return []
+        seats = numbered(self.seat_bound(gang), numbers)
         if seats is None or not any(held.nodes for held in seats):
             return []
+        self.moved_gangs[gang.key] = None
         return [ev.Starting(now, gang.key, seats)]
 
     def seat_bound(self, gang: GangSeen) -> list[Where]:
@@ -289,13 +301,18 @@ class Mirror(Intake):
         counts: list[dict[str, int]] = [{} for _ in gang.kin]
         for pod in sorted(gang.pods.values(), key=Seen.order):
             role = gang.role_of(pod)
-            if pod.node and not pod.is_over and role >= 0 and self.grounds[pod.node].capacity:
+            if pod.node and not pod.is_over and role >= 0 and self._can_sit(pod):
                 counts[role][pod.node] = counts[role].get(pod.node, 0) + 1
                 gang.seats[pod.uid] = Seat(role, pod.node, bound=True)
                 self.recharge(pod)
         if gang.seats:
             gang.desired = [list(nodes.items()) for nodes in counts]
         return gang.desired
+
+    def _can_sit(self, pod: Seen) -> bool:
+        """Whether the node of a bound pod is there, and the pod is not on its way out of one that does not answer."""
+        ground = self.grounds[pod.node]
+        return bool(ground.capacity) and ground.ready is not NodeState.LOST and not self._is_stranded(pod)
 
     def _of_seats(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         """What became of the members that have seats."""
@@ -378,7 +395,7 @@ class Mirror(Intake):
         # Pods got seats meanwhile, so that they are no strangers on their nodes any more.
         self._of_ground(now)
         nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
-        return Listing(now, (self.terrain.pool(),), nodes, queues=tuple(self.queues.values()), jobs=tuple(jobs))
+        return Listing(now, (self.terrain.pool(),), nodes, queues=tuple(self.queues.all().values()), jobs=tuple(jobs))
 
     def _job(
         self,

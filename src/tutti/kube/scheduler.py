@@ -17,7 +17,7 @@ from tutti.drive.ledger import Ledger
 from tutti.drive.loop import Driver, Keyed
 from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
-from tutti.engine.model import NEVER, Job, Queue, State
+from tutti.engine.model import NEVER, Job, State
 from tutti.engine.plan import (
     AnyAction,
     Await,
@@ -44,6 +44,7 @@ from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
 from .mirror import FILLING, Mirror, drift
+from .queues import OURS
 from .rows import device_of
 from .service import Service
 from .status import GROUPS
@@ -70,7 +71,7 @@ class Scheduler:
         self.config = config
         self.metrics = metrics or Metrics()
         self.mirror = Mirror(config.scheduler_name, config.levels)
-        self.mirror.queues |= {queue.name: queue for queue in config.queues}
+        self.mirror.queues.replace(OURS, config.queues)
         self.service = Service(self)
         self.identity = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
         self.driver = self._new_driver()
@@ -401,10 +402,7 @@ class Scheduler:
     def reconfigure(self, config: Config) -> str:
         """Go by other settings from now on, as far as that is possible; says what was done."""
         later = reload.kept(self.config, config)
-        for gone in {queue.name for queue in self.config.queues} - {queue.name for queue in config.queues}:
-            self.mirror.queues.pop(gone, None)
-        self.mirror.queues.setdefault("default", Queue("default"))
-        self.mirror.queues |= {queue.name: queue for queue in config.queues}
+        self.mirror.queues.replace(OURS, config.queues)
         fresh = {name: getattr(config, name) for name in reload.AT_ONCE}
         self.config = msgspec.structs.replace(self.config, **fresh)
         self.hands.start_within = config.start_within

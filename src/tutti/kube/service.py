@@ -267,7 +267,7 @@ class Service:
         scheduler = self.scheduler
         text = f"scheduler_name = {scheduler.config.scheduler_name!r}\nnamespace = {scheduler.config.namespace!r}\n"
         policy = msgspec.to_builtins(scheduler.driver.policy)
-        return t.Config(path="ConfigMap tutti", text=text, policy=policy, queues=list(scheduler.mirror.queues))
+        return t.Config(path="ConfigMap tutti", text=text, policy=policy, queues=list(scheduler.mirror.queues.all()))
 
     async def metrics(self) -> str:
         return self.scheduler.metrics.text()

@@ -159,7 +159,7 @@ async def _of_events(api: Api, gang: GangSeen) -> list[Told]:
         about.add(gang.declared.uid)
     namespace = gang.key.partition("/")[0]
     try:
-        found, _ = await api.list(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", Happening)
+        found, _, _ = await api.list(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", Happening)
     except (ApiError, Broken):
         return []
     mine = [event for event in found if event.regarding.uid in about]

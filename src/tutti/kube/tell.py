@@ -15,6 +15,7 @@ from tutti.drive.loop import Driver
 from tutti.engine.explain import explain
 from tutti.engine.model import Token
 from tutti.engine.plan import Reason
+from tutti.jobs.kube.objects import Thing
 from tutti.views.why import sentence as in_words
 
 from .api import APPLY, STRATEGIC, Api, ApiError, Fenced
@@ -42,6 +43,7 @@ NODES_HELP = frozenset(
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
 COMPONENT = "tutti"
+WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "Misdeclared", "Preempted"})
 
 
 class Teller:
@@ -101,7 +103,18 @@ class Teller:
         told = [job for job in jobs if job is not None]
         if told:
             await asyncio.gather(*told)
+        misread, self.mirror.misread = self.mirror.misread, []
+        for thing, text in misread:
+            self._misread(thing, text)
         await self._send_events()
+
+    def _misread(self, thing: Thing, text: str) -> None:
+        """An object that makes no sense: once."""
+        meta = thing.metadata
+        about = {"apiVersion": thing.api_version, "kind": thing.kind, "name": meta.name, "uid": meta.uid}
+        if (meta.uid, text) not in self._warned:
+            self._warned[meta.uid, text] = None
+            self._events.append(_event(about | {"namespace": meta.namespace or "default"}, "Misdeclared", text))
 
     def reasons(self) -> Mapping[str, Reason]:
         """Why each gang that waits does."""
@@ -254,7 +267,7 @@ class Teller:
 
     def _warn(self, gang: GangSeen) -> None:
         """What is wrong with how the gang is declared: once."""
-        said = [*gang.problems, *_disagreements(gang)]
+        said = [*gang.problems, *_disagreements(gang, sorted(self.mirror.elsewhere(gang)))]
         twice = sorted({other for pod in gang.pods.values() for other in pod.spoken})
         if twice:
             said.append(f"its pods also declare a group of {', '.join(twice)}; that is not read")
@@ -273,23 +286,8 @@ class Teller:
             if pod is None:
                 return
             about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        warning = reason in ("FailedScheduling", "HeldPartial", "Misdeclared", "Preempted")
         note = f"{news.token}: {news.message}" if news.token else news.message
-        self._events.append(
-            {
-                "apiVersion": "events.k8s.io/v1",
-                "kind": "Event",
-                "metadata": {"name": f"tutti-{uuid4().hex[:16]}", "namespace": about["namespace"]},
-                "eventTime": stamp(),
-                "reportingController": COMPONENT,
-                "reportingInstance": COMPONENT,
-                "action": "Scheduling",
-                "reason": reason,
-                "regarding": about,
-                "note": note[:1024],
-                "type": "Warning" if warning else "Normal",
-            }
-        )
+        self._events.append(_event(about, reason, note))
 
     async def _send_events(self) -> None:
         events, self._events = self._events, []
@@ -299,13 +297,30 @@ class Teller:
             await self._quietly("POST", path, event, "application/json")
 
 
+def _event(about: dict[str, str], reason: str, note: str) -> dict[str, object]:
+    """The event's body."""
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"tutti-{uuid4().hex[:16]}", "namespace": about["namespace"]},
+        "eventTime": stamp(),
+        "reportingController": COMPONENT,
+        "reportingInstance": COMPONENT,
+        "action": "Scheduling",
+        "reason": reason,
+        "regarding": about,
+        "note": note[:1024],
+        "type": "Warning" if reason in WARNINGS else "Normal",
+    }
+
+
 def _is_refused(gang: GangSeen) -> bool:
     """It waits because of how it is declared, and that was said when the declaration was read."""
     refused = gang.declared.unsupported if gang.declared is not None and gang.declared.problems else ""
     return bool(refused) and gang.gang is not None and gang.gang.unsupported == refused
 
 
-def _disagreements(gang: GangSeen) -> list[str]:
+def _disagreements(gang: GangSeen, elsewhere: list[str]) -> list[str]:
     """What should be the same for all members and is not."""
     found = []
     priorities = {pod.priority or 0 for pod in gang.live}
@@ -313,8 +328,8 @@ def _disagreements(gang: GangSeen) -> list[str]:
         found.append(
             f"its pods have different priorities ({', '.join(map(str, sorted(priorities)))}); the highest counts"
         )
-    if gang.elsewhere:
-        found.append(f"pods of it ask for another scheduler ({', '.join(sorted(gang.elsewhere))}) and do not count")
+    if elsewhere:
+        found.append(f"pods of it ask for another scheduler ({', '.join(elsewhere)}) and do not count")
     return found
 
 

@@ -30,15 +30,18 @@ def read_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
             _named_queue(mirror, thing, gone)
 
 
+def whose(thing: Thing) -> str:
+    """Who declares a queue: the API group."""
+    return thing.api_version.rpartition("/")[0]
+
+
 def _queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    name = thing.metadata.name
+    name, spec = thing.metadata.name, thing.spec or {}
     if gone:
-        mirror.queues.pop(name, None)
+        mirror.queues.drop(whose(thing), name)
         return
-    spec = thing.spec or {}
-    mirror.queues[name] = (
-        _of_kai(name, spec) if thing.api_version.startswith("scheduling.run.ai") else _of_volcano(name, spec)
-    )
+    read = _of_kai if thing.api_version.startswith("scheduling.run.ai") else _of_volcano
+    mirror.queues.put(whose(thing), read(name, spec))
 
 
 def _named_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -49,16 +52,16 @@ def _named_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
     elif thing.kind == "Cohort":
         name = cohort(name)
     if gone:
-        mirror.queues.pop(name, None)
+        mirror.queues.drop(whose(thing), name)
     elif thing.kind == "ElasticQuota":
-        mirror.queues[name] = Queue(
-            name, guarantee=_amounts(spec.get("min") or {}), limit=_amounts(spec.get("max") or {})
-        )
+        quota = Queue(name, guarantee=_amounts(spec.get("min") or {}), limit=_amounts(spec.get("max") or {}))
+        mirror.queues.put(whose(thing), quota)
     elif thing.kind == "Cohort":
         above = str(spec.get("parentName") or "")
-        mirror.queues[name] = Queue(name, parent=cohort(above) if above else "", guarantee=_kueue_sums(spec)[0])
+        queue = Queue(name, parent=cohort(above) if above else "", guarantee=_kueue_sums(spec)[0])
+        mirror.queues.put(whose(thing), queue)
     else:
-        mirror.queues[name] = _of_kueue(name, spec, mirror)
+        mirror.queues.put(whose(thing), _of_kueue(name, spec))
 
 
 def cohort(name: str) -> str:
@@ -66,12 +69,10 @@ def cohort(name: str) -> str:
     return f"cohort {name}"
 
 
-def _of_kueue(name: str, spec: dict[str, Any], mirror: Mirror) -> Queue:
+def _of_kueue(name: str, spec: dict[str, Any]) -> Queue:
     """What is nominal is guaranteed; in a cohort it may borrow, up to its limit. Kueue admits; we keep to its order."""
     above = str(spec.get("cohortName") or spec.get("cohort") or "")
     nominal, most = _kueue_sums(spec)
-    if above:
-        mirror.queues.setdefault(cohort(above), Queue(cohort(above)))
     closed = str(spec.get("stopPolicy") or "None") != "None"
     weight = _whole((spec.get("fairSharing") or {}).get("weight"), 1)
     limit = most if above else nominal
@@ -107,9 +108,9 @@ def _local_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
     name = f"{thing.metadata.namespace}/{thing.metadata.name}"
     means = str((thing.spec or {}).get("clusterQueue") or "")
     if gone or not means:
-        mirror.local_queues.pop(name, None)
+        mirror.queues.local.pop(name, None)
     else:
-        mirror.local_queues[name] = means
+        mirror.queues.local[name] = means
     mirror.dirty_gangs |= dict.fromkeys(mirror.gangs)
 
 
@@ -145,23 +146,30 @@ def _of_kai(name: str, spec: dict[str, Any]) -> Queue:
 def _of_koordinator(mirror: Mirror, thing: Thing, gone: bool) -> None:
     """A quota by its own name, below the one it names; the one in a namespace is for whoever names none."""
     name, labels, spec = thing.metadata.name, thing.metadata.labels or {}, thing.spec or {}
-    own = f"{thing.metadata.namespace}/"
+    there = mirror.queues.quotas.setdefault(thing.metadata.namespace, {})
     if gone:
-        mirror.queues.pop(name, None)
-        if mirror.local_queues.get(own) == name:
-            del mirror.local_queues[own]
+        there.pop(name, None)
+        mirror.queues.drop(whose(thing), name)
+    else:
+        above = labels.get(f"{QUOTA}parent", "")
+        there[name] = labels.get(f"{QUOTA}is-parent") != "true"
+        guarantee, limit = _amounts(spec.get("min") or {}), _amounts(spec.get("max") or {})
+        queue = Queue(name, parent="" if above in ROOTS else above, guarantee=guarantee, limit=limit)
+        mirror.queues.put(whose(thing), queue)
+    _mean_quota(mirror, thing.metadata.namespace)
+
+
+def _mean_quota(mirror: Mirror, namespace: str) -> None:
+    """Which quota is meant by pods of a namespace that name none: the one with its name, or the first by name."""
+    names = [name for name, is_leaf in mirror.queues.quotas[namespace].items() if is_leaf]
+    means = namespace if namespace in names else min(names, default="")
+    if means == mirror.queues.local.get(f"{namespace}/", ""):
         return
-    above = labels.get(f"{QUOTA}parent", "")
-    parent = "" if above in ROOTS else above
-    if parent:
-        mirror.queues.setdefault(parent, Queue(parent))
-    mirror.queues[name] = Queue(
-        name, parent=parent, guarantee=_amounts(spec.get("min") or {}), limit=_amounts(spec.get("max") or {})
-    )
-    if labels.get(f"{QUOTA}is-parent") != "true" and (
-        own not in mirror.local_queues or name == thing.metadata.namespace
-    ):
-        mirror.local_queues[own] = name
+    if means:
+        mirror.queues.local[f"{namespace}/"] = means
+    else:
+        del mirror.queues.local[f"{namespace}/"]
+    mirror.dirty_gangs |= dict.fromkeys(mirror.gangs)
 
 
 def _of_yunikorn(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -173,11 +181,7 @@ def _of_yunikorn(mirror: Mirror, thing: Thing, gone: bool) -> None:
         found = {queue.name: queue for part in written.get("partitions") or [] for queue in _tree(part, "")}
     except (yaml.YAMLError, AttributeError, TypeError):
         return
-    source = f"{thing.metadata.namespace}/{thing.metadata.name}"
-    for name in mirror.trees.get(source, set()) - set(found):
-        mirror.queues.pop(name, None)
-    mirror.trees[source] = set(found)
-    mirror.queues |= found
+    mirror.queues.replace(f"yunikorn {thing.metadata.namespace}", found.values())
 
 
 def _tree(above: dict[str, Any], parent: str) -> Iterator[Queue]:

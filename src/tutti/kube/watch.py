@@ -67,17 +67,18 @@ class Listener(Generic[T]):
 
     async def list(self) -> None:
         """Read everything and tell the differences to what was known."""
-        items, version = await self.api.list(self.path, self.item, **self.query)
+        items, version, unreadable = await self.api.list(self.path, self.item, **self.query)
         self.lists += 1
-        there: set[str] = set()
-        for item in items:
-            meta: Any = item.metadata  # type: ignore[attr-defined]
-            there.add(meta.uid)
+        self.unreadable += unreadable
+        metas: list[Any] = [item.metadata for item in items]  # type: ignore[attr-defined]
+        there = {meta.uid for meta in metas}
+        # What is gone goes first: its name may have been given to another since.
+        for uid in [uid for uid in self.known if uid not in there]:
+            self._drop(self.known[uid][1])
+        for item, meta in zip(items, metas, strict=True):
             kept = self.known.get(meta.uid)
             if kept is None or kept[0] != meta.resource_version:
                 self._put(item)
-        for uid in [uid for uid in self.known if uid not in there]:
-            self._drop(self.known[uid][1])
         self.version = version
         self.changed()
 

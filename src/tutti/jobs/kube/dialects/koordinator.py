@@ -78,7 +78,10 @@ def _partners(written: str | None, own: str, reading: Reading) -> tuple[str, ...
     except msgspec.MsgspecError:
         reading.problems.append(f'annotation {PREFIX}groups is not a JSON list such as ["ns/a","ns/b"]')
         return ()
-    return tuple(sorted({*names, own}))
+    for name in names:
+        if name.count("/") != 1:
+            reading.problems.append(f"annotation {PREFIX}groups names {name[:80]!r}; write namespace/name")
+    return tuple(sorted({*(name for name in names if name.count("/") == 1), own}))
 
 
 def _gathered(written: str | None, reading: Reading) -> tuple[str, str, Segmented | None]:

@@ -83,13 +83,13 @@ def _topology(spec: dict[str, Any], reading: Reading) -> str:
     return str(first.get("key") or "") if isinstance(first, dict) else ""
 
 
-def merged(root: Declared, children: list[Declared]) -> Declared:
-    """A tree of groups as one gang: every group below is a part of it, with its own minimum and domain."""
+def merged(root: Declared, inside: list[Declared]) -> Declared:
+    """A tree of groups as one gang: every group without others below it is a part, with its own minimum and domain."""
+    trees = [root, *(group for group in inside if group.is_tree)]
+    children = sorted((group for group in inside if not group.is_tree), key=lambda group: group.name)
     parts = {child.name: Part(child.min, child.within) for child in children}
-    needed = root.min or len(children)
-    unsupported = next((child.unsupported for child in children if child.unsupported), root.unsupported)
-    if needed < len(children):
-        unsupported = unsupported or f"minGroupCount {needed} of {len(children)} groups in a tree of trees"
+    unsupported = next((group.unsupported for group in (root, *inside) if group.unsupported), "")
+    unsupported = unsupported or next((why for tree in trees if (why := _beyond(tree, root, inside))), "")
     if any(child.loose for child in children):
         unsupported = unsupported or "schedulingPolicy.basic inside a CompositePodGroup"
     changes = {
@@ -97,9 +97,19 @@ def merged(root: Declared, children: list[Declared]) -> Declared:
         "parts": parts,
         "loose": False,
         "unsupported": unsupported,
-        "problems": tuple(problem for declared in (root, *children) for problem in declared.problems),
+        "problems": tuple(problem for declared in (root, *inside) for problem in declared.problems),
         "priority": root.priority
         if root.priority is not None
         else max((c.priority or 0 for c in children), default=None),
     }
     return Declared(**({name: getattr(root, name) for name in Declared.__struct_fields__} | changes))
+
+
+def _beyond(tree: Declared, root: Declared, inside: list[Declared]) -> str:
+    """What a composite asks for that cannot be had; nothing where all of it can."""
+    below = [group for group in inside if group.parent == tree.name]
+    if 0 < tree.min < len(below):
+        return f"minGroupCount {tree.min} of {len(below)} groups in a tree of trees"
+    if tree is not root and tree.within and len(below) > 1:
+        return f"schedulingConstraints.topology of the inner CompositePodGroup {tree.name}"
+    return ""

@@ -33,7 +33,7 @@ def declared(thing: Thing) -> list[Declared]:
     annotations = thing.metadata.annotations or {}
     least = reading.least(spec.get("minMember"), "spec.minMember", 0, 0)
     within, near = _topology(spec.get("networkTopology"), reading)
-    if least == 0 and "minMember" in spec and int(spec.get("minMember") or 0) == 0:
+    if least == 0 and "minMember" in spec and not reading.refused:
         least = 1
     return [
         Declared(
