@@ -4,6 +4,7 @@
 Debian: apt install task-spooler slurmctld slurmd slurm-client
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.local_rivals import Rival, Slurm, TaskSpooler
 from tutti.api.client import Client, job_path
 from tutti.api.home import Home
+from tutti.errors import Refused
 
 GOALS: dict[str, tuple[str, float]] = {
     "run_to_first_line_ms": ("<=", 300),
@@ -61,7 +63,8 @@ class Box:
     def close(self) -> None:
         for job in self.client.get("/v1/jobs", limit=100_000)["jobs"]:
             if job["state"] not in {"waiting", "held"}:
-                self.client.post(job_path(job["name"], "cancel"), {"grace_s": 0})
+                with contextlib.suppress(Refused):  # it may have ended since
+                    self.client.post(job_path(job["name"], "cancel"), {"grace_s": 0})
         pid = self.client.get("/v1/status")["pid"]
         self.client.post("/v1/stop")
         self.client.close()

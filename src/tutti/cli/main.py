@@ -1,5 +1,6 @@
 """The entry point: finds the command, runs it, and turns what went wrong into a message and an exit code."""
 
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -82,7 +83,10 @@ def print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> 
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # Who ends has no use for a last look through its memory, and whoever waits for the prompt has none either.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:

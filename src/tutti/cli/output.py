@@ -32,11 +32,15 @@ def show(answer: Answer, output: str, lines: Callable[[], Sequence[str]], names:
             yaml.SafeDumper.ignore_aliases = lambda _dumper, _data: True  # type: ignore[method-assign, assignment]
             click.echo(yaml.safe_dump(answer, sort_keys=False), nl=False)
         case "name":
-            for name in names:
-                click.echo(name)
+            _all(names)
         case _:
-            for line in lines():
-                click.echo(line)
+            _all(lines())
+
+
+def _all(lines: Sequence[str]) -> None:
+    """All of them at once: each call writes through to the terminal."""
+    if lines:
+        click.echo("\n".join(lines))
 
 
 def said(results: Sequence[Answer], output: str) -> None:
