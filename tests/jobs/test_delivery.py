@@ -5,10 +5,11 @@ import subprocess
 
 import pytest
 
-from tutti.jobs.batch_variables import nodelist, pbs_nodefile
+from tutti.jobs.batch_variables import named, nodelist, pbs_nodefile
 from tutti.jobs.delivery import BASE, DELIVERIES, delivered, variables
 from tutti.jobs.output_files import OutputFiles
 from tutti.jobs.place import Place
+from tutti.jobs.step import inside
 
 PLACE = Place(
     job="llama",
@@ -84,6 +85,21 @@ def test_lists_of_nodes_are_short():
     assert nodelist(("n1", "n2", "n3", "n7")) == "n[1-3,7]"
     assert nodelist(("gpu01", "gpu02", "login")) == "gpu[01-02],login"
     assert nodelist(("localhost",)) == "localhost"
+    assert nodelist(("n0", "n1", "n2")) == "n[0-2]"
+
+
+@pytest.mark.parametrize(
+    "nodes", [(), ("box",), ("n0", "n1", "n2"), ("x9", "x10", "x11", "login"), ("gpu-1-3", "gpu-1-4"), ("a01", "a02")]
+)
+def test_a_list_of_machines_is_read_as_it_was_written(nodes):
+    assert named(nodelist(nodes)) == nodes
+
+
+def test_each_task_of_a_step_is_told_its_own_node():
+    plan = inside(["-n", "4", "./x"], {"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n[0-1]"})
+    assert [plan.variables(task)["SLURMD_NODENAME"] for task in range(4)] == ["n0", "n0", "n1", "n1"]
+    alone = inside(["-n", "2", "./x"], {"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "box"})
+    assert "SLURMD_NODENAME" not in alone.variables(1)
     assert pbs_nodefile(PLACE) == "n1\n" * 4 + "n2\n" * 4
 
 

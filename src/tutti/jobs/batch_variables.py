@@ -153,10 +153,21 @@ def nodelist(nodes: tuple[str, ...]) -> str:
     return ",".join(parts)
 
 
+def named(written: str) -> tuple[str, ...]:
+    """The machines of such a list, one by one."""
+    found: list[str] = []
+    for stem, numbers in re.findall(r"([^,\[\]]+)(?:\[([0-9,-]*)\])?", written):
+        for run in numbers.split(",") if numbers else ():
+            low, _, high = run.partition("-")
+            found += [f"{stem}{number:0{len(low)}}" for number in range(int(low), int(high or low) + 1)]
+        found += [] if numbers else [stem]
+    return tuple(found)
+
+
 def _stem(name: str) -> tuple[str, int] | None:
     """What comes before the number at the end, and how many digits the number has."""
     found = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
-    return (found[1], len(found[2]) if found[2].startswith("0") else 0) if found else None
+    return (found[1], len(found[2]) if found[2].startswith("0") and found[2] != "0" else 0) if found else None
 
 
 def _runs(numbers: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ from tutti.engine.model import Data
 from tutti.errors import Misused
 
 from .batch import slurm
+from .batch_variables import named
 from .draft import Draft
 from .files import NoFiles
 from .flags import Flag, Given, given
@@ -57,6 +58,8 @@ class Plan(Data, frozen=True):
     cwd: str = ""
     label: bool = False
     kill_on_bad_exit: bool = False
+    names: tuple[str, ...] = ()
+    """What the nodes of the job are called, where there are several."""
     ignored: tuple[str, ...] = ()
     """Options that change nothing, each with the reason."""
 
@@ -77,6 +80,8 @@ class Plan(Data, frozen=True):
             "LOCAL_WORLD_SIZE": on_node,
         }
         told = {name: str(value) for name, value in found.items()}
+        if task // on_node < len(self.names):
+            told["SLURMD_NODENAME"] = self.names[task // on_node]
         mine = self._devices(task)
         return told | ({} if mine is None else {"CUDA_VISIBLE_DEVICES": ",".join(mine)})
 
@@ -109,6 +114,7 @@ def inside(words: Sequence[str], env: Mapping[str, str]) -> Plan:
         cwd=flags["chdir"].text if "chdir" in flags else "",
         label="label" in flags,
         kill_on_bad_exit="kill-on-bad-exit" in flags,
+        names=named(env.get("SLURM_JOB_NODELIST", "")),
         ignored=tuple(_ignored(found)),
     )
 
