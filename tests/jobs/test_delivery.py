@@ -86,6 +86,7 @@ def test_lists_of_nodes_are_short():
     assert nodelist(("gpu01", "gpu02", "login")) == "gpu[01-02],login"
     assert nodelist(("localhost",)) == "localhost"
     assert nodelist(("n0", "n1", "n2")) == "n[0-2]"
+    assert pbs_nodefile(PLACE) == "n1\n" * 4 + "n2\n" * 4
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,6 @@ def test_each_task_of_a_step_is_told_its_own_node():
     assert [plan.variables(task)["SLURMD_NODENAME"] for task in range(4)] == ["n0", "n0", "n1", "n1"]
     alone = inside(["-n", "2", "./x"], {"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "box"})
     assert "SLURMD_NODENAME" not in alone.variables(1)
-    assert pbs_nodefile(PLACE) == "n1\n" * 4 + "n2\n" * 4
 
 
 def test_what_would_be_delivered_can_be_listed():
