@@ -77,7 +77,8 @@ def test_pieces_of_a_step_give_the_gradient_of_the_whole_batch(monkeypatch, nume
             (model(batch) ** 2).mean().backward()
             one.commit(opt)
         weights.append(model.weight.detach().clone())
-    assert torch.allclose(*weights, rtol=1.3e-6, atol=1e-5)
+    in_pieces, at_once = weights
+    assert torch.allclose(in_pieces, at_once, rtol=1.3e-6, atol=1e-5)
 
 
 def test_a_second_join_is_refused(alone):
