@@ -309,6 +309,13 @@ class Script:
 
         await self.play.until(check, f"{plain[0]} waits with {plain[1]}")
 
+    async def do_least(self, plain: list[str], said: dict[str, str]) -> None:
+        """least GANG N: so many must start together, or hold together while one is made anew"""
+        assert self.scheduler is not None
+        await self.still()
+        mine = [job.gang for job in self.scheduler.jobs() if job.gang.name.startswith(f"default/{plain[0]}")]
+        assert [sum(role.min for role in gang.roles) for gang in mine] == [int(plain[1])]
+
     async def do_estimate(self, plain: list[str], said: dict[str, str]) -> None:
         """estimate GANG SECONDS: how long it is expected to run"""
         assert self.scheduler is not None

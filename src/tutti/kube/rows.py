@@ -39,7 +39,7 @@ def active_row(world: World, job: Job, reason: Reason | None, now: int, device: 
         members=max(sum(max(role.want, role.min) for role in gang.roles), low)
         if waits
         else sum(held.members for held in life.seats),
-        min=low,
+        min=low + life.awaiting,
         max=high,
         devices=_devices(job, device, waits),
         priority=gang.priority,

@@ -37,9 +37,21 @@ WRITERS, BESIDE = 16, 3
 """Writes at a time: while nothing else is written, and beside binds that go on for long."""
 FILLING = 0.25
 NODES_HELP = frozenset(
-    {Token.NO_CAPACITY, Token.NO_DOMAIN, Token.NEVER_FITS, Token.USED_BY_OTHERS, Token.NODES_LOST, Token.RESERVED_AHEAD}
+    {
+        Token.NO_CAPACITY,
+        Token.NO_DOMAIN,
+        Token.NEVER_FITS,
+        Token.USED_BY_OTHERS,
+        Token.NODES_LOST,
+        Token.RESERVED_AHEAD,
+        Token.INVALID,
+    }
 )
-"""Reasons that more nodes would end: only these carry the word that autoscalers look for."""
+"""Reasons that more nodes would end: only these carry the word that autoscalers look for. Where no node at all has a
+resource or a label, the pool that would have it may be empty.
+"""
+REST = 8.0
+"""How much longer than it takes to look at everything nobody looks again: very many gangs wait at no great cost."""
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
 COMPONENT = "tutti"
@@ -62,6 +74,8 @@ class Teller:
         self._at_ease, self._beside = asyncio.Semaphore(WRITERS), asyncio.Semaphore(BESIDE)
         self._free = self._at_ease
         self._until = 0.0
+        self._rest_until = 0.0
+        self._reasons: Mapping[str, Reason] = {}
         self._warned: dict[tuple[str, str], None] = {}
 
     def look(self) -> None:
@@ -73,6 +87,7 @@ class Teller:
         while True:
             await self._look.wait()
             self._free = self._at_ease if await self._calm() else self._beside
+            await asyncio.sleep(self._rest_until - time.monotonic())
             self._look.clear()
             try:
                 await self._tell_all()
@@ -94,13 +109,16 @@ class Teller:
         return time.monotonic() - self.mirror.arrived < COMING
 
     async def _tell_all(self) -> None:
+        began = time.monotonic()
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
+        self._rest_until = 0.0
         answers = self.reasons() if waiting else {}
         tokens: Counter[str] = Counter(reason.token.value for reason in answers.values())
         self.metrics.replace("tutti_kube_waiting", {token.value: tokens.get(token.value, 0) for token in Token})
         self._until = time.monotonic() + ELABORATE
         jobs = [self._tell_one(gang, answers.get(gang.key)) for gang in list(self.mirror.gangs.values())]
         told = [job for job in jobs if job is not None]
+        self._rest_until = time.monotonic() + min((time.monotonic() - began) * REST, PATIENCE)
         if told:
             await asyncio.gather(*told)
         misread, self.mirror.misread = self.mirror.misread, []
@@ -117,12 +135,15 @@ class Teller:
             self._events.append(_event(about | {"namespace": meta.namespace or "default"}, "Misdeclared", text))
 
     def reasons(self) -> Mapping[str, Reason]:
-        """Why each gang that waits does."""
+        """Why each gang that waits does. Where very many do, that takes a while, and is good for a while."""
+        if time.monotonic() < self._rest_until:
+            return self._reasons
         try:
-            return self.driver.answers()
+            self._reasons = dict(self.driver.answers())
         except Exception:  # noqa: BLE001 - a reason that cannot be found must not end the scheduler
             self.metrics.add("tutti_kube_trouble_total", label="unanswered")
-            return {}
+            self._reasons = {}
+        return self._reasons
 
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
         """The writes that one gang needs; None where everything was told."""
@@ -339,7 +360,7 @@ def sentence(gang: GangSeen, reason: Reason) -> str:
     if reason.asked and reason.placeable < reason.asked and reason.token is not Token.WAITING_FOR_MEMBERS:
         parts.append(f"{reason.placeable} of {reason.asked} members could be placed now")
     if reason.token is Token.WAITING_FOR_MEMBERS:
-        parts.append(f"{gang.awaiting} of {gang.least} members are missing or gated")
+        parts.append(f"{gang.awaiting} of {gang.least + gang.awaiting} members are missing or gated")
     if reason.detail:
         parts.append(reason.detail)
     parts += [f"{count} nodes {what}" for what, count in reason.counts[:4]]

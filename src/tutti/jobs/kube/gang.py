@@ -95,18 +95,24 @@ class Facts(NamedTuple):
     estimate: int = 0
     """How long it runs, as the job above its group says."""
     queue: Asked = NO_QUEUE
+    gathers: bool = False
+    """Pods are there, and those that are missing may be unlike them."""
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
     """The gang that the declaration and the pods make together; `present` counts pods by kin, in order of rank."""
     counted = _sizes(declared, present)
+    least = sum(low for _, low, _ in counted)
+    there = sum(min(present[kin], low) for kin, low, _ in counted)
+    awaiting = 0 if declared.loose else max(least, declared.min) - there
+    if awaiting and facts.gathers:
+        counted = [_there(declared, kin, low, want, present[kin]) for kin, low, want in counted]
     roles = tuple(_role(declared, kin, low, want, ground, facts) for kin, low, want in counted)
     names = _names([kin.part for kin, _, _ in counted])
     roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
     unsupported = declared.unsupported or next(
         (kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), ""
     )
-    there = sum(min(present.get(kin, 0), low) for kin, low, _ in counted)
     problems = (*declared.problems, *facts.problems)
     gang = Gang(
         declared.key,
@@ -127,9 +133,13 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         restart_limit=1_000_000,
         unsupported=unsupported,
     )
-    least = sum(low for _, low, _ in counted)
-    awaiting = 0 if declared.loose else max(least, declared.min) - there
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems)
+
+
+def _there(declared: Declared, kin: Kin, low: int, want: int, count: int) -> tuple[Kin, int, int]:
+    """Of pods that have not all come only those that have must fit: what the others will ask for nobody knows."""
+    whole = any(part.segment is not None for name, part in declared.parts.items() if name in ("", kin.part))
+    return (kin, low, want) if whole else (kin, min(low, count), max(low, want))
 
 
 def _hold_up_to(declared: Declared, facts: Facts) -> int:
