@@ -18,7 +18,9 @@ from tutti.kube.manifests import manifests
 from tutti.kube.scheduler import Scheduler
 
 LEFT_BY_US = ("/apis/tutti.dev/v1alpha1/placements", "/apis/events.k8s.io/v1/events")
-PATIENCE = 40.0
+PATIENCE = 80.0
+STILL = 2
+"""Looks in a row at which nothing was going on."""
 
 
 class Play:
@@ -47,7 +49,7 @@ class Play:
         stage.close()
 
     @classmethod
-    async def perform(cls, rig: Rig, scene, kubelet: bool = True, within: float = 60) -> None:
+    async def perform(cls, rig: Rig, scene, kubelet: bool = True, within: float = 110) -> None:
         """Play a scene, then clear the stage."""
         stage = Stage(rig.kubeconfig(), 6)
         hand = Kubelet(Api(from_file(rig.kubeconfig()), 3))
@@ -159,8 +161,20 @@ class Play:
         return {name: node for name, node in nodes.items() if node and name.startswith(prefixes)}
 
     async def settle(self, scheduler: Scheduler) -> None:
-        """Until the scheduler has heard of everything and has nothing to write."""
-        for _ in range(200):
+        """Until the scheduler knows every pod and node there is, and has nothing to do."""
+        calm, mirror = 0, scheduler.mirror
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             await asyncio.sleep(0.03)
-            if scheduler.hands.is_idle and not (scheduler.mirror.dirty_gangs or scheduler.mirror.moved_gangs):
+            if not scheduler.hands.is_idle:
+                calm = 0
+                continue
+            pods, nodes = await self.stage.items("/api/v1/pods"), await self.stage.items("/api/v1/nodes")
+            known = {name for name, ground in mirror.grounds.items() if ground.capacity}
+            same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
+            same = same and known == {n["metadata"]["name"] for n in nodes}
+            idle = not (mirror.dirty_gangs or mirror.moved_gangs or mirror.filling or mirror.dirty_nodes)
+            calm = calm + 1 if same and idle else 0
+            if calm >= STILL:
                 return
+        raise AssertionError("the scheduler does not come to rest")

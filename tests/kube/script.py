@@ -1,6 +1,5 @@
 """Cases as lines of text: nodes, groups and pods in; bindings, conditions and reasons out. See cases/*.yaml."""
 
-import asyncio
 import shlex
 from typing import Any
 
@@ -13,7 +12,6 @@ from tutti.kube.config import Config
 from tutti.kube.scheduler import Scheduler
 
 PODS = "/api/v1/namespaces/default/pods"
-STILL = 2
 
 
 def words(line: str) -> tuple[str, list[str], dict[str, str]]:
@@ -373,21 +371,6 @@ class Script:
         return [labels[where].get(label, where) for where in (await self.play.bound(f"{prefix}-")).values()]
 
     async def still(self) -> None:
-        """Until the scheduler knows every pod and node there is, and has nothing to do."""
+        """Until the scheduler has heard of everything and has nothing to do."""
         assert self.scheduler is not None
-        calm = 0
-        for _ in range(400):
-            await asyncio.sleep(0.03)
-            if not self.scheduler.hands.is_idle:
-                calm = 0
-                continue
-            pods, nodes = await self.stage.items("/api/v1/pods"), await self.stage.items("/api/v1/nodes")
-            mirror = self.scheduler.mirror
-            known = {name for name, ground in mirror.grounds.items() if ground.capacity}
-            same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
-            same = same and known == {n["metadata"]["name"] for n in nodes}
-            idle = not (mirror.dirty_gangs or mirror.moved_gangs or mirror.filling or mirror.dirty_nodes)
-            calm = calm + 1 if same and idle else 0
-            if calm >= STILL:
-                return
-        raise AssertionError("the scheduler does not come to rest")
+        await self.play.settle(self.scheduler)

@@ -99,7 +99,7 @@ def test_the_next_replica_takes_over_when_the_leader_is_asked_to_go(play, tmp_pa
             await play.until_bound("a-")
             async with process(play, two, *options):
                 old.send_signal(signal.SIGTERM)
-                assert await asyncio.wait_for(old.wait(), 20) == 0
+                assert await asyncio.wait_for(old.wait(), 60) == 0
                 await play.stage.make(*gang("b", 1))
                 await play.until_bound("b-")
         await play.stage.remove("/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti")
@@ -215,10 +215,10 @@ def test_a_missing_kubeconfig(tmp_path):
 def test_several_gangs_at_once_are_all_whole(play):
     async def scene(play):
         await play.stage.make(*(node(f"n{i}") for i in range(6)))
-        async with play.scheduler():
+        async with play.scheduler() as scheduler:
             await play.stage.make(*many([gang(f"g{i}", 2) for i in range(5)]))
             await play.until_bound("g", count=6)
-            await asyncio.sleep(0.2)
+            await play.settle(scheduler)
             bound = await play.bound("g")
             assert all(sum(name.startswith(f"g{i}-") for name in bound) in (0, 2) for i in range(5))
 

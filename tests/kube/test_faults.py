@@ -60,7 +60,7 @@ def test_killed_after_every_write(play, last):
                     return (503, "Gone") if killed.is_set() or request.number > last else None
 
                 proxy.after, proxy.before = kill, hold
-                await asyncio.wait_for(killed.wait(), 30)
+                await asyncio.wait_for(killed.wait(), 60)
         async with play.scheduler():
             await play.until_bound("a-", "b-", count=4)
             await check(play, {"a": 4, "b": 4})
@@ -161,14 +161,14 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
 
                 first.after = pause
                 await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
-                await asyncio.wait_for(paused.wait(), 30)
+                await asyncio.wait_for(paused.wait(), 60)
                 holder = (await play.stage.get(LEASE))["spec"]["holderIdentity"]
                 async with process(play, second, "--config", str(settings)):
                     await play.until_bound("a-", "b-")
                     await play.until(lambda: led_by_another(play, holder), "the lease is taken over")
                     before = first.writes
                     os.kill(old.pid, signal.SIGCONT)
-                    await asyncio.wait_for(old.wait(), 30)
+                    await asyncio.wait_for(old.wait(), 60)
                     assert first.writes == before
                     await check(play, {"a": 4, "b": 4})
         await play.stage.remove(LEASE)
@@ -246,10 +246,10 @@ def test_nobody_steals_what_was_freed(play):
 def test_a_device_is_never_booked_twice(play):
     async def scene(play):
         await play.stage.make(*(node(f"n{i}", gpus=4) for i in range(3)))
-        async with play.scheduler():
+        async with play.scheduler() as scheduler:
             await play.stage.make(*many([gang(f"g{i}", 2, gpus=3) for i in range(5)]))
             await play.until_bound("g", count=2)
-            await asyncio.sleep(0.3)
+            await play.settle(scheduler)
             used: Counter[str] = Counter()
             for found in (await play.stage.pods()).values():
                 where = found["spec"].get("nodeName")

@@ -1,10 +1,9 @@
 """Whole gangs on a real API server: started together, or waiting together with a reason."""
 
-import asyncio
 import copy
 
 from tests.kube.dialects import mark
-from tools.control_plane.stage import gang, group, many, node, pod
+from tools.control_plane.stage import gang, group, node, pod
 from tutti.engine.model import State
 from tutti.kube.config import Config
 
@@ -21,7 +20,8 @@ async def end(play, name, count):
 def test_two_gangs_one_place(play):
     async def scene(play):
         await play.nodes(4)
-        await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
+        for name in "ab":
+            await play.stage.make(*gang(name, 4))
         async with play.scheduler():
             nodes = await play.until_bound("a-")
             told = await play.until_told("b", "False")
@@ -58,7 +58,6 @@ def test_pods_before_their_group(play):
         await play.nodes(2)
         async with play.scheduler() as scheduler:
             await play.stage.make(pod("a-0", "a"), pod("a-1", "a"))
-            await asyncio.sleep(0.2)
             await play.settle(scheduler)
             assert not await play.bound("a-")
             await play.stage.make(group("a", 2))
@@ -88,11 +87,11 @@ def test_single_pods_and_pods_of_others(play):
     async def scene(play):
         await play.stage.make(node("n0"), node("n1"))
         await play.stage.make(pod("theirs", scheduler="other", gpus=8, nodeName="n0"))
-        async with play.scheduler():
+        async with play.scheduler() as scheduler:
             await play.stage.make(pod("mine", gpus=8))
             assert (await play.until_bound("mine"))["mine"] == "n1"
             await play.stage.make(pod("next", gpus=1))
-            await asyncio.sleep(0.3)
+            await play.settle(scheduler)
             assert not await play.bound("next")
             await play.stage.remove("/api/v1/namespaces/default/pods/theirs")
             assert (await play.until_bound("next"))["next"] == "n0"
@@ -172,6 +171,8 @@ def test_a_gang_that_has_ended_misses_nobody(play):
 
             await play.until(over, "it has ended")
             assert scheduler.teller._unknown(scheduler.mirror.gangs["default/a"]) is None
+
+    play(scene)
 
 
 def test_what_was_written_down_goes_with_the_gang(play):
