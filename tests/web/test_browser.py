@@ -276,6 +276,23 @@ def test_it_fits_a_phone_in_either_theme(browser, port, theme):
             assert overflow(tab) <= 0, path
 
 
+def test_a_thousand_devices_leave_the_queue_within_reach_of_a_thumb(browser, port):
+    def many(route) -> None:
+        answer = route.fetch().json()
+        node = answer["nodes"][0]
+        eight = (node["devices"] * 8)[:8]
+        answer["nodes"] = [{**node, "name": f"n{at}", "place": [f"r{at // 16}"], "devices": eight} for at in range(128)]
+        route.fulfill(json=answer)
+
+    with Tab.opened(browser, port.link, viewport={"width": 390, "height": 844}) as tab:
+        tab.page.route("**/v1/nodes", many)
+        tab.go("/")
+        assert tab.has(".map.most .cell")
+        assert tab.page.locator(".map .cell").count() == 1024
+        assert tab.page.locator("section[aria-label=Queue]").bounding_box()["y"] < 844
+        assert overflow(tab) <= 0
+
+
 def luminance(colour: str) -> float:
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
