@@ -36,13 +36,21 @@ class Script:
         text = " ".join(lines)
         spoken = tuple(name for name in dialects.NAMES if name in text) or ("native",)
         spoken += ("volcano",) if "kube-batch" in text else ()
-        async with self.play.scheduler(Config(levels=("rack",), dialects=spoken)) as scheduler:
+        config = Config(levels=("rack",), dialects=spoken)
+        if "settings migrate" in lines:
+            place = msgspec.structs.replace(config.policy.place, migrate=True)
+            config = msgspec.structs.replace(config, policy=msgspec.structs.replace(config.policy, place=place))
+        async with self.play.scheduler(config) as scheduler:
             self.scheduler = scheduler
             for line in lines:
                 verb, plain, said = words(line)
                 await getattr(self, f"do_{verb}")(plain, said)
             await self.still()
             assert scheduler.compare() == 0, "the books differ from what the pods use"
+
+    async def do_settings(self, plain: list[str], said: dict[str, str]) -> None:
+        """settings migrate: gangs that may be are moved, so that others find room in one piece"""
+        assert plain == ["migrate"], plain
 
     # -- what is there
 
@@ -95,6 +103,8 @@ class Script:
     def _pod(self, name: str, group: str, gpus: int, extra: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
         more: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(extra))
         more |= {"owner": said["owner"]} if "owner" in said else {}
+        if "movable" in said:
+            more.setdefault("annotations", {})["tutti.dev/movable"] = said["movable"]
         more |= {name: said[name] for name in ("cpu", "scheduler") if name in said}
         more |= {"priorityClassName": said["priority"]} if "priority" in said else {}
         more |= {"schedulingGates": [{"name": said["gate"]}]} if "gate" in said else {}

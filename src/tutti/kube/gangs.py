@@ -28,6 +28,7 @@ class Seen:
         "group",
         "labels",
         "marks",
+        "movable",
         "name",
         "namespace",
         "node",
@@ -76,6 +77,7 @@ class Seen:
         self.priority: int | None = None
         self.polite = False
         """It may not preempt others."""
+        self.movable = False
         self.queue = NO_QUEUE
         self.time = 0
         self.created = 0
@@ -301,6 +303,12 @@ class GangSeen:
         """Whether every seat is filled and bound."""
         wanted = sum(count for where in self.desired for _, count in where)
         return wanted == len(self.seats) and all(seat.bound and not seat.leaving for seat in self.seats.values())
+
+    @property
+    def may_move(self) -> bool:
+        """Whether its members may be started anew elsewhere, even where too few are left meanwhile."""
+        said = self.declared is not None and self.declared.movable
+        return said or all(pod.movable for pod in self.live)
 
     def give_up(self, role: int, node: str) -> None:
         """A seat is no longer desired."""

@@ -134,8 +134,7 @@ class Hands:
     async def _place(self, gang: GangSeen, fills: list[Fill]) -> None:
         if not gang.desired or gang.leaving:
             return
-        deadline = datetime.now(UTC) + timedelta(seconds=self.start_within)
-        body = placement.placement(gang, self.generation, deadline.isoformat(timespec="seconds"))
+        body = placement.placement(gang, self.generation, self._deadline())
         try:
             await self._write_placement(body)
         except (ApiError, Broken) as problem:
@@ -143,6 +142,22 @@ class Hands:
             return
         gang.is_placed = True
         self._bind_all(gang, fills)
+
+    def move(self, gang: GangSeen, uids: list[str]) -> None:
+        """Write down where a gang is to be from now on, then evict those who are not there."""
+
+        async def written() -> None:
+            try:
+                if gang.is_seated and not gang.leaving:
+                    await self._write_placement(placement.placement(gang, self.generation, self._deadline()))
+                    gang.is_placed = True
+            finally:
+                self.evict(gang, uids)
+
+        self.do(written)
+
+    def _deadline(self) -> str:
+        return (datetime.now(UTC) + timedelta(seconds=self.start_within)).isoformat(timespec="seconds")
 
     async def _write_placement(self, body: dict[str, object]) -> None:
         meta: dict[str, str] = body["metadata"]  # type: ignore[assignment]

@@ -190,6 +190,7 @@ class Mirror(Intake):
             polite=any(pod.polite for pod in pods),
             estimate=self.estimates.get(said.owner, 0),
             queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
+            movable=bool(pods) and all(pod.movable for pod in pods),
             gathers=any(present.values()) and not gang.is_seated and not any(pod.node for pod in pods),
         )
         found = translate(said, present, known or self.known(), facts)

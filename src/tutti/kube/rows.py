@@ -53,7 +53,7 @@ def active_row(world: World, job: Job, reason: Reason | None, now: int, device: 
         waited_s=max((life.first_started or now) - gang.submitted, 0) / SECOND,
         ran_s=0.0 if waits else max(now - life.started, 0) / SECOND,
         limit_s=gang.estimate.limit / SECOND if gang.estimate.limit < NEVER else 0.0,
-        elastic=gang.resizing.value if gang.resizing is not Resizing.NONE else "",
+        elastic=gang.resizing.value if gang.resizing is not Resizing.NONE and high > low else "",
         restarts=life.restarts,
     )
 

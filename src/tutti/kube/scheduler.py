@@ -288,7 +288,7 @@ class Scheduler:
                 self.hands.evict(gang, gang.surplus())
                 self._moved(gang)
             case Migrate():
-                return Refused("running gangs are not moved on Kubernetes")
+                return self._migrate(gang, action)
             case Evict() | Restart() | Fail():
                 return self._evict(gang, action)
             case Reserve() | Await():
@@ -310,6 +310,22 @@ class Scheduler:
         self.hands.start(gang, fills, write_ahead=wanted > 1)
         self.mirror.has_sat(gang.key)
         self.teller.look()
+        return None
+
+    def _migrate(self, gang: GangSeen, action: Migrate) -> Refused | None:
+        """Members go, and the new pods that are made for them get the new seats."""
+        before = gang.desired, gang.shapes
+        gang.sit(action.seats, self.driver.world.nodes)
+        going = gang.surplus()
+        owned = all(gang.pods[uid].controller for uid in going if uid in gang.pods)
+        if not owned or not (gang.may_move or gang.bound - len(going) >= gang.least):
+            gang.desired, gang.shapes = before
+            return Refused("it does not say that it may be started anew elsewhere (tutti.dev/movable)")
+        # It has as long to become whole again as it had at its start.
+        gang.asked, gang.up, gang.since = True, False, time.monotonic_ns()
+        self.teller.moves(gang, action.room_for)
+        self.hands.move(gang, going)
+        self._moved(gang)
         return None
 
     def _fill(self, gang: GangSeen) -> None:

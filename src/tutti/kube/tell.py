@@ -281,6 +281,11 @@ class Teller:
         self._event(gang, "Spared", News("running", "", text))
         self.look()
 
+    def moves(self, gang: GangSeen, room_for: str) -> None:
+        """Members of a gang are started anew elsewhere."""
+        self._event(gang, "Moved", News("running", "", f"moves closer together, so that {room_for} finds room"))
+        self.look()
+
     def preempted(self, gang: GangSeen, why: str) -> None:
         """A gang has to leave."""
         self._event(gang, "Preempted", News("waiting", "", f"makes room for {why}" if "/" in why else why))

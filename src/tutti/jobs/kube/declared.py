@@ -9,6 +9,7 @@ from tutti.jobs.problems import Misread
 TIME = "tutti.dev/time"
 QUEUE = "tutti.dev/queue"
 ON_LOSS = "tutti.dev/on-loss"
+MOVABLE = "tutti.dev/movable"
 
 
 class Member(NamedTuple):
@@ -64,6 +65,8 @@ class Declared(Data, frozen=True):
     whole: bool = False
     """Its surplus may not be taken member by member."""
     loose: bool = False
+    movable: bool = False
+    """Its members may be started anew on other nodes, so that others find room in one piece."""
     time: int = 0
     hold_up_to: int = -1
     """How long it may stay below its minimum; negative where the dialect does not say."""
@@ -131,6 +134,13 @@ class Reading:
         except Misread as problem:
             self.problems.append(f"{what}: {problem}; write 30m or 2h30m")
             return 0
+
+    def truth(self, written: object, what: str) -> bool:
+        """Yes or no; anything else is told and means no."""
+        if written in (None, "", "true", "false"):
+            return written == "true"
+        self.problems.append(f"{what} is {str(written)[:40]!r}; write true or false")
+        return False
 
     def mapping(self, written: object, what: str) -> dict[str, object]:
         """A mapping; anything else is told and is empty."""

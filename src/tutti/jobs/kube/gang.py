@@ -97,6 +97,8 @@ class Facts(NamedTuple):
     queue: Asked = NO_QUEUE
     gathers: bool = False
     """Pods are there, and those that are missing may be unlike them."""
+    movable: bool = False
+    """Its pods say that they may be started anew elsewhere."""
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
@@ -126,7 +128,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         near=_level(declared.near, ground),
         preemptible=declared.preemptible and not facts.spared,
         preempts=declared.may_preempt and not facts.polite,
-        resizing=Resizing.LIVE if any(max(role.want, role.max) > role.min for role in roles) else Resizing.NONE,
+        resizing=_resizing(declared, roles, facts),
         keeps_surplus=declared.whole or not declared.preemptible,
         on_loss=OnLoss.REPAIR,
         hold_up_to=_hold_up_to(declared, facts),
@@ -134,6 +136,13 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         unsupported=unsupported,
     )
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems)
+
+
+def _resizing(declared: Declared, roles: tuple[Role, ...], facts: Facts) -> Resizing:
+    """Whether it may have other sizes or, where it says so and somebody makes its pods again, other seats."""
+    sizes = any(max(role.want, role.max) > role.min for role in roles)
+    moves = (declared.movable or facts.movable) and declared.preemptible and facts.owned
+    return Resizing.LIVE if sizes or moves else Resizing.NONE
 
 
 def _there(declared: Declared, kin: Kin, low: int, want: int, count: int) -> tuple[Kin, int, int]:

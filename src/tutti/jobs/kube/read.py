@@ -6,7 +6,7 @@ import msgspec
 
 from tutti.engine.model import SECOND
 
-from .declared import QUEUE, TIME, Declared, Member, Reading
+from .declared import MOVABLE, QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
 from .gang import NO_QUEUE, Asked
 from .objects import Meta, Pod, Thing
@@ -58,9 +58,22 @@ def declared(thing: Thing) -> list[Declared]:
     module = BY_GROUP.get(group)
     if module is None or thing.kind not in module.KINDS:
         return []
-    ours = _written(thing.metadata, QUEUE)
-    found = list(module.declared(thing))
-    return [msgspec.structs.replace(group, queue=ours) for group in found] if ours else found
+    return [_with_ours(one, thing.metadata) for one in module.declared(thing)]
+
+
+def _with_ours(found: Declared, meta: Meta) -> Declared:
+    """Our own annotations, whatever the dialect."""
+    queue, reading = _written(meta, QUEUE), Reading()
+    movable = reading.truth(_written(meta, MOVABLE), f"annotation {MOVABLE}")
+    if not (queue or movable or reading.problems):
+        return found
+    problems = (*found.problems, *reading.problems)
+    return msgspec.structs.replace(found, queue=queue or found.queue, movable=movable, problems=problems)
+
+
+def is_movable(pod: Pod) -> bool:
+    """Whether a pod says that it may be started anew elsewhere."""
+    return _written(pod.metadata, MOVABLE) == "true"
 
 
 def asked_queue(pod: Pod) -> Asked:
