@@ -3,13 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.clusters import drawn, gang, seat, seats, submit
 from tests.promises.outcomes import carry_out, lived
 from tests.worlds import PLAIN, SMALL, scenes
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.model import NEVER, SECOND, Estimate, Gang, Role, Shape, Source
 from tutti.engine.plan import Plan, Reserve, Resume, Start
-from tutti.engine.policy import Break
+from tutti.engine.policy import Break, Policy
 from tutti.engine.world import World
 
 
@@ -84,6 +85,23 @@ def test_when_the_promised_moment_comes_the_gang_starts(scene):
         assert {gang for gang, start in waiting.items() if start <= now} <= started
         assert moved_later(waiting, plan) == []
         carry_out(world, plan, now, settle=True)
+
+
+def test_a_start_that_is_missed_by_seconds_moves_by_seconds_and_nobody_profits():
+    """Whoever stands ahead would start much earlier if the promise were forgotten for being seconds off."""
+    world = seat(drawn("8 8"), gang("long", 1, 8, run_s=10_000), "n1")
+    submit(world, gang("short", 1, 8, run_s=900))
+    world.apply(ev.Starting(0, "short", (seats(world, "n0"),)))
+    submit(world, gang("narrow", 1, 8, run_s=100_000, submitted=SECOND), at=SECOND)
+    carry_out(world, decide(world.view(), SECOND, Policy()), SECOND)
+    submit(world, gang("wide", 2, 8, run_s=60, submitted=0), at=2 * SECOND)
+    carry_out(world, decide(world.view(), 2 * SECOND, Policy()), 2 * SECOND)
+    assert promised(world) == {"narrow": 900 * SECOND, "wide": 100_900 * SECOND}
+
+    world.apply(ev.Running(20 * SECOND, "short"))
+    carry_out(world, decide(world.view(), 20 * SECOND, Policy()), 20 * SECOND)
+
+    assert promised(world) == {"narrow": 920 * SECOND, "wide": 100_920 * SECOND}
 
 
 def expected_end(world: World, slot: int, percent: int, now: int) -> int:

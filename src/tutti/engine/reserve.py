@@ -35,14 +35,20 @@ def list_promises(desk: Desk) -> None:
 
 
 def keep_promises(desk: Desk, but: str = "") -> None:
-    """Before anybody else is placed, the room of standing promises and pledges is taken out."""
+    """Before anybody else is placed, the room of standing promises and pledges is taken out.
+
+    A start that cannot be kept to the second moves as little as it can, so that nobody gets a better one out of it.
+    """
     mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
         pledge, promise = job.life.pledge, job.life.promise
         if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats):
             _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
-            _keep(desk, job, promise)
+            start = max(promise.start, desk.now)
+            sitting = None if _keep(desk, job, promise) else earliest(desk, job, start)
+            if sitting is not None:
+                sitting.take(desk)
     desk.unkept = {} if mine is None else {but: mine}
 
 
@@ -245,11 +251,11 @@ def _as_promised(desk: Desk, job: Job, needs: tuple[Need, ...], moment: int) -> 
     return stay if closed_to(desk, job, needs[0], moment, stay.end) is None else None
 
 
-def earliest(desk: Desk, job: Job) -> Sitting | AsPromised | None:
-    """The first moment at which the whole gang can sit for its whole stay."""
+def earliest(desk: Desk, job: Job, since: int = 0) -> Sitting | AsPromised | None:
+    """The first moment, from one on, at which the whole gang can sit for its whole stay."""
     best: Sitting | AsPromised | None = None
     card = desk.card(job)
-    after = desk.not_before(card)
+    after = max(desk.not_before(card), since)
     for needs in shapes_of(desk, job) if after < NEVER else ():
         if any(need.missing for need in needs):
             continue
@@ -260,11 +266,10 @@ def earliest(desk: Desk, job: Job) -> Sitting | AsPromised | None:
                 return best
             found = _as_promised(desk, job, needs, moment) or sit_with(desk, job, needs, moment)
             if found is not None:
-                desk.note_earliest(card, moment)
                 best = found
                 break
-    if best is None:
-        desk.note_earliest(card, NEVER)
+    if not since:
+        desk.note_earliest(card, best.start if best is not None else NEVER)
     return best
 
 

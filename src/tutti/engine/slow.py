@@ -83,7 +83,7 @@ class _Pass:
         for promise, job in sorted(promised, key=lambda p: (p[0].start, p[1].gang.name)):
             if job is not but and promise.start < NEVER and not (breakable and job.gang.priority < highest):
                 begin = max(promise.start, self.now)
-                self._hold(job, promise, begin) or self._take(job, begin, promised=True)
+                self._hold(job, promise, begin) or self._first(job, begin)
 
     def _hold(self, job: Job, promise: Promise, begin: int) -> bool:
         """Take the very seats that were promised, if they are still free for the whole stay."""
@@ -162,16 +162,22 @@ class _Pass:
         waited_out = self._waited_out(job)
         if not (depth == ALL or self.promised < depth or old or waited_out):
             return
-        moments = {self.now, *(m for s in self.stays for m in (s.begin, s.end)), *self._window_ends()}
-        for start in sorted(m for m in moments if self.now <= m < NEVER):
-            seats = self._take(job, start, promised=True)
-            if seats is not None:
-                self._give(job, Promise(start, self._end(job, start), seats, self.now))
-                return
-        if waited_out:
+        found = self._first(job, self.now)
+        if found is not None:
+            self._give(job, found)
+        elif waited_out:
             self._give(job, Promise(NEVER, NEVER, self._keep_free(job), self.now))
         elif old is not None:
             self.actions.append(Reserve(job.gang.name, self.view.number, why=Break.OVERRUN))
+
+    def _first(self, job: Job, since: int) -> Promise | None:
+        """The first start from a moment on that the gang can have, taken."""
+        moments = {since, *(m for s in self.stays for m in (s.begin, s.end)), *self._window_ends()}
+        for start in sorted(m for m in moments if since <= m < NEVER):
+            seats = self._take(job, start, promised=True)
+            if seats is not None:
+                return Promise(start, self._end(job, start), seats, self.now)
+        return None
 
     def _give(self, job: Job, new: Promise) -> None:
         """Tell of a promise that is new or at another time."""
