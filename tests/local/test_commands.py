@@ -216,6 +216,9 @@ def test_a_shell_has_devices_and_ends_with_its_code(made):
     done = tutti(made, "shell", "--gpus", "2", "--", "sh", "-c", "echo devices $CUDA_VISIBLE_DEVICES; exit 6", typed="")
     assert done.returncode == 6
     assert "devices 0,1" in done.stdout
+    typed = tutti(made, "shell", "--gpus", "1", typed="echo $((6 * 7)) from $CUDA_VISIBLE_DEVICES\n")
+    assert typed.returncode == 0
+    assert "42 from 0" in typed.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])

@@ -16,6 +16,9 @@ from typing import Any
 from tutti.errors import Refused
 
 PIECE = 8 << 10
+END = b"\x04"
+AGAIN_S = 0.3
+"""How often the end of what was typed is told: a shell that was not ready to read has missed it."""
 
 
 def attached(folder: Path, rank: int, argv: list[str]) -> int:
@@ -48,18 +51,23 @@ def _say(line: socket.socket, word: str, **rest: Any) -> None:
     line.sendall(json.dumps({"say": word, **rest}).encode() + b"\n")
 
 
+def _type(line: socket.socket, keys: bytes) -> None:
+    _say(line, "keys", data=base64.b64encode(keys).decode())
+
+
 def _exchange(line: socket.socket) -> int:
     """Keys one way, the screen the other, until the shell is gone."""
     received = b""
     sources: list[Any] = [line, 0]
     while True:
-        ready, _, _ = select.select(sources, [], [])
+        ready, _, _ = select.select(sources, [], [], None if 0 in sources else AGAIN_S)
         if 0 in ready:
             typed = os.read(0, PIECE)
             if not typed:
                 sources.remove(0)
-                typed = b"\x04"
-            _say(line, "keys", data=base64.b64encode(typed).decode())
+            _type(line, typed or END)
+        elif not ready:
+            _type(line, END)
         if line in ready:
             data = line.recv(1 << 16)
             if not data:

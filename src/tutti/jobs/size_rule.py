@@ -48,7 +48,8 @@ def _with(rule: SizeRule, part: str) -> SizeRule:
             return replace(rule, sizes=_listed(value))
         case listed if re.fullmatch(r"[0-9 ,]+", listed) and not value:
             return replace(rule, sizes=_listed(listed))
-    raise Misread(f"{part!r} is no size rule", nearest(word, WORDS, A_RULE))
+    hint = A_RULE if word.startswith(WORDS) else nearest(word, WORDS, A_RULE)
+    raise Misread(f"{part!r} is no size rule", hint)
 
 
 def _listed(text: str) -> tuple[int, ...]:
