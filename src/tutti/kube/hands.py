@@ -57,6 +57,8 @@ class Hands:
         self.workers = workers
         self.generation = ""
         self.start_within = 120
+        self.written: set[str] = set()
+        """Gangs of which a placement was written and not removed; the watch may not have told of it yet."""
         self._to_place: deque[tuple[GangSeen, list[Fill]]] = deque()
         self._to_bind: deque[Bind] = deque()
         self._others: deque[Callable[[], Awaitable[None]]] = deque()
@@ -161,6 +163,7 @@ class Hands:
 
     async def _write_placement(self, body: dict[str, object]) -> None:
         meta: dict[str, str] = body["metadata"]  # type: ignore[assignment]
+        self.written.add(str(body["spec"]["gang"]))  # type: ignore[index]
         path = placement.path_of(meta["namespace"])
         try:
             await self.api.insist("POST", path, body)
@@ -173,6 +176,7 @@ class Hands:
     async def remove_placement(self, key: str) -> None:
         """Nothing is left of the gang."""
         path = placement.path_of(placement.namespace_of(key), placement.name_of(key))
+        self.written.discard(key)
         try:
             await self.api.insist("DELETE", path)
         except ApiError as no:

@@ -146,7 +146,9 @@ class Scheduler:
             self.placements[key] = (where, shapes)
 
     def _drop_placement(self, thing: Thing) -> None:
-        self.placements.pop(placement.read(thing)[0], None)
+        key = placement.read(thing)[0]
+        self.placements.pop(key, None)
+        self.hands.written.discard(key)
 
     async def lead(self) -> None:
         """Decide and act, until cancelled."""
@@ -253,7 +255,7 @@ class Scheduler:
             if gang is None or not gang.is_seated:
                 await self.hands.remove_placement(key)
 
-        if key in self.placements:
+        if key in self.placements or key in self.hands.written:
             self.hands.do(remove)
 
     def _refill(self) -> None:

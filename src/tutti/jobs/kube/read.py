@@ -24,6 +24,7 @@ OURS = "pod"
 """The dialect of a pod that declares nothing: it is a gang of one."""
 QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
 """Labels and annotations of pods by which dialects name a queue."""
+NAMED = frozenset({QUEUE, kueue.QUEUE, *QUEUES})
 
 
 class FromPod(Protocol):
@@ -78,6 +79,8 @@ def is_movable(pod: Pod) -> bool:
 
 def asked_queue(pod: Pod) -> Asked:
     """The queue a pod names by a label or an annotation."""
+    if NAMED.isdisjoint(pod.metadata.annotations or ()) and NAMED.isdisjoint(pod.metadata.labels or ()):
+        return NO_QUEUE
     theirs = (_written(pod.metadata, key) for key in QUEUES)
     found = Asked(_written(pod.metadata, QUEUE), next((name for name in theirs if name), ""), kueue.local_queue(pod))
     return found if any(found) else NO_QUEUE
