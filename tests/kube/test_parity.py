@@ -13,7 +13,8 @@ from tools.control_plane.stage import GPU
 from tutti.engine.decide import decide
 from tutti.engine.plan import Start
 from tutti.engine.world import World
-from tutti.jobs.kube.objects import Node, Pod
+from tutti.jobs.kube.objects import Node, Pod, Thing
+from tutti.kube.books import read_thing
 from tutti.kube.config import DEFAULT
 from tutti.kube.gangs import Fill, named
 from tutti.kube.mirror import Mirror
@@ -24,6 +25,8 @@ NODES = 30
 BATCHES = int(os.environ.get("TUTTI_PARITY_BATCHES", "5"))
 KINDS = ("a100", "h100", "cpu")
 ZONES = ("z0", "z1", "z2")
+CLAIMS = 12
+DRIVER = "disks.example"
 
 
 def random_node(draw, i):
@@ -93,6 +96,50 @@ def spread(draw):
     return found | {"labelSelector": {"matchLabels": {"app": f"r{draw.randrange(3)}"}}}
 
 
+def storage(draw, i):
+    """A claim and the volume it is bound to, which can be used from some nodes or from all."""
+    name, odd = f"c{i}", draw.random()
+    spec: Any = {"csi": {"driver": DRIVER, "volumeHandle": name}, "accessModes": ["ReadWriteMany"]}
+    spec |= {"capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "default", "name": name}}
+    meta: Any = {"name": name}
+    if odd < 0.4:
+        some = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": draw.sample(ZONES, 2)}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [some]}]}}
+    elif odd < 0.6:
+        meta["labels"] = {"topology.kubernetes.io/zone": draw.choice(["z0", "z0__z1"])}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec}
+    asks: Any = {"accessModes": ["ReadWriteMany"], "volumeName": name, "storageClassName": ""}
+    asks["resources"] = {"requests": {"storage": "1Gi"}}
+    meta = {"name": name, "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": asks}
+    return volume, claim
+
+
+def attachable(draw, i):
+    """How many volumes a node can attach."""
+    driver = {"name": DRIVER, "nodeID": f"n{i}", "allocatable": {"count": draw.choice([1, 2, 8])}}
+    meta = {"name": f"n{i}"}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": meta, "spec": {"drivers": [driver]}}
+
+
+def volumes(draw):
+    """Some of the claims, as a pod names them."""
+    chosen = draw.sample(range(CLAIMS), draw.choice([1, 1, 2]))
+    return [{"name": f"v{at}", "persistentVolumeClaim": {"claimName": f"c{at}"}} for at in chosen]
+
+
+async def stored(play, draw):
+    """Volumes, claims and limits; in the end all claims are bound."""
+    pairs = [storage(draw, i) for i in range(CLAIMS)]
+    made = await play.stage.make(*(volume for volume, _ in pairs), *(attachable(draw, i) for i in range(0, NODES, 2)))
+    claims = await play.stage.make(*(claim for _, claim in pairs))
+    status = {"status": {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}}}
+    for claim in claims:
+        path = f"/api/v1/namespaces/default/persistentvolumeclaims/{claim['metadata']['name']}/status"
+        await play.stage.patch(path, status)
+    return [*made, *(claim | status for claim in claims)]
+
+
 def base(name, labels, spec):
     return {
         "apiVersion": "v1",
@@ -112,6 +159,8 @@ def resident(draw, i):
         spec["containers"][0]["ports"] = [port(draw)]
     if draw.random() < 0.1:
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "t")]}}
+    if draw.random() < 0.2:
+        return base(f"r{i}", labels(draw, "r"), spec | {"volumes": volumes(draw)})
     found = base(f"r{i}", labels(draw, "r"), spec)
     found["metadata"]["namespace"] = draw.choice(["default", "default", "default", "tutti-system"])
     return found
@@ -146,6 +195,8 @@ def beside(draw):
         found["initContainers"] = [{"name": "i", "image": "x", "resources": requests(draw)}]
         if draw.random() < 0.5:
             found["initContainers"][0]["restartPolicy"] = "Always"
+    if draw.random() < 0.15:
+        found["volumes"] = volumes(draw)
     if draw.random() < 0.1:
         found["resources"] = {"requests": {"cpu": draw.choice(["4", "7"]), "memory": "6Gi"}}
     return found
@@ -185,9 +236,11 @@ def toleration(draw):
     )
 
 
-def ours(nodes, residents, candidates):
+def ours(nodes, things, residents, candidates):
     """The candidates that we would bind, all decided at once."""
     mirror = Mirror("default-scheduler")
+    for body in things:
+        read_thing(mirror, msgspec.convert(body, Thing), gone=False)
     for body in nodes:
         mirror.put_node(msgspec.convert(body, Node))
     for body in (*residents, *candidates):
@@ -227,12 +280,13 @@ def test_no_pair_fits_only_for_us(play, control_plane):
 
     async def scene(play):
         nodes = await play.stage.make(*(random_node(draw, i) for i in range(NODES)))
+        things = await stored(play, draw)
         control_plane.start_scheduler()
         try:
             for batch in range(BATCHES):
                 residents = await play.stage.make(*(resident(draw, f"{batch}-{i}") for i in range(25)))
                 made = await play.stage.make(*(candidate(draw, f"{batch}-{i}", f"n{i}") for i in range(NODES)))
-                fit = ours(nodes, residents, made)
+                fit = ours(nodes, things, residents, made)
                 names = {body["metadata"]["name"] for body in made}
                 bound = await theirs(play, names)
                 assert fit <= bound, [body for body in made if body["metadata"]["name"] in fit - bound]

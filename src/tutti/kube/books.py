@@ -3,12 +3,18 @@
 import msgspec
 
 from tutti.jobs.kube.declared import Reading
-from tutti.jobs.kube.objects import NodeSelector, NodeTerm, Thing
+from tutti.jobs.kube.objects import NodeSelector, NodeTerm, Requirement, Thing
 from tutti.jobs.kube.wants import Reach
 
 from .mirror import Mirror
 from .tenants import read_queue
 
+ZONES = {
+    f"{prefix}/{level}": f"topology.kubernetes.io/{level}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for level in ("region", "zone")
+}
+"""Labels of volumes, and those of the nodes that they mean."""
 JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError, msgspec.ValidationError)
 """What comes of reading something that nobody could have meant."""
 
@@ -86,8 +92,20 @@ def _volume(mirror: Mirror, thing: Thing, gone: bool) -> None:
     terms: tuple[NodeTerm, ...] = ()
     if required:
         terms = tuple(msgspec.convert(required, NodeSelector).node_selector_terms)
+    zones = [Requirement(ZONES[key], "In", said.split("__")) for key, said in _zones(thing.metadata.labels or {})]
+    if zones:
+        terms = tuple(_within(term, zones) for term in terms or (NodeTerm(),))
     driver = str((spec.get("csi") or {}).get("driver") or "")
     mirror.put_volume(thing.metadata.name, None if gone else Reach(terms, driver))
+
+
+def _zones(labels: dict[str, str]) -> list[tuple[str, str]]:
+    """Labels by which a volume says where it can be used; several zones are written a__b."""
+    return sorted((key, said) for key, said in labels.items() if key in ZONES)
+
+
+def _within(term: NodeTerm, zones: list[Requirement]) -> NodeTerm:
+    return NodeTerm([*(term.match_expressions or []), *zones], term.match_fields)
 
 
 def _attachable(mirror: Mirror, thing: Thing, gone: bool) -> None:
