@@ -30,6 +30,7 @@ without a group is a gang of one (`ml/web-0@pod`).
 |---|---|---|
 | `tutti.dev/time` | group or pod | how long it runs: `30m`, `2h30m`; what reservation and backfill rest on |
 | `tutti.dev/queue` | group or pod | the queue it waits in, whatever its dialect says; a label will do |
+| `tutti.dev/movable` | group or pods | `true`: with `place.migrate`, members may be started anew on other nodes |
 
 Without a time, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, or the history of like gangs is used.
 """

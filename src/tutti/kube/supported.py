@@ -35,7 +35,7 @@ HONOURED = (
     ),
     Field(
         "volumes with a claim that is bound",
-        "the node affinity of the volume, and how many volumes of its driver a node can attach (CSINode)",
+        "node affinity and zone labels of the volume, and how many volumes of its driver a node can attach (CSINode)",
     ),
     Field("schedulingGates", "a gated pod counts as not there yet"),
     Field("nodeName", "a pod that has a node counts there, whoever put it there"),
@@ -52,4 +52,8 @@ REFUSED = (
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
     Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),
+    Field(
+        "a topology key of an inner CompositePodGroup with several groups below it",
+        "domains of whole branches are not known",
+    ),
 )
