@@ -34,7 +34,7 @@ def claims(*steps, **options):
     ],
 )
 def test_where_a_generation_goes_on_from(found, remembered, expected):
-    assert accord(found, has_lost=False, remembered=remembered) == expected
+    assert accord(found, remembered) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.booleans()), min_size=1, max_size=6), st.integers(3, 6))

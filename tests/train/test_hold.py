@@ -1,11 +1,15 @@
 """A group that is being formed when somebody who belongs to it is lost."""
 
+import fcntl
+import os
+import threading
 from datetime import timedelta
 
 import pytest
+import torch
 import torch.distributed as dist
 
-from tutti.train import hold
+from tutti.train import hold, sockets
 
 
 def test_whoever_waits_for_somebody_who_never_comes_hears_of_it(monkeypatch):
@@ -25,3 +29,38 @@ def test_a_group_that_meets_computes():
     group = hold.HoldingGroup(dist.HashStore(), 0, 1, timedelta(minutes=1))
     group.barrier().wait()
     assert group.failure == ""
+
+
+def test_a_number_that_means_a_locked_file_by_now_is_not_held_on_to(tmp_path):
+    """gloo closes its connections itself, and the next file that is opened may get the number of one of them."""
+    locked = os.open(tmp_path / "slot", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(locked, fcntl.LOCK_EX)
+    sockets.shut({locked: os.fstat(locked).st_ino})
+    os.close(locked)
+    again = os.open(tmp_path / "slot", os.O_RDWR)
+    fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(again)
+
+
+def test_whoever_waits_in_a_group_of_the_past_is_set_free(monkeypatch):
+    """The agent's word comes in another thread than the one that waits."""
+    store, ends, kept = dist.HashStore(), [], []
+
+    def wait(rank):
+        group = hold.HoldingGroup(dist.PrefixStore("g", store), rank, 2, timedelta(minutes=30))
+        kept.append(group)
+        if rank == 0:
+            group.recv([torch.zeros(1)], 1, 0).wait()
+        ends.append(group.failure)
+
+    threads = [threading.Thread(target=wait, args=(rank,), daemon=True) for rank in (0, 1)]
+    monkeypatch.setattr(hold.Ear, "generation", 1)
+    for thread in threads:
+        thread.start()
+    threads[1].join(60)
+    hold.cut_before(1)
+    assert ends == [""], "a group of the present is left alone"
+    hold.cut_before(2)
+    threads[0].join(60)
+    assert len(ends) == len(kept) == 2
+    assert ends[1]

@@ -48,12 +48,12 @@ def resolves(claim: Claim, newest: int) -> bool:
     return claim.in_doubt and claim.step + 1 <= newest
 
 
-def accord(claims: Sequence[Claim], has_lost: bool, remembered: Sequence[int]) -> Accord:
+def accord(claims: Sequence[Claim], remembered: Sequence[int]) -> Accord:
     """Where to go on from, after doubts were resolved. `remembered` are the complete steps in memory, newest first."""
     live = [claim for claim in claims if claim.step >= 0]
     newest = max((claim.step for claim in live), default=EMPTY)
     if any(claim.is_sharded for claim in claims):
-        return _sharded(claims, newest, has_lost, remembered)
+        return _sharded(claims, newest, remembered)
     if live and newest >= max(remembered, default=EMPTY):
         return Accord(newest, "live", next(rank for rank, claim in enumerate(claims) if claim.step == newest))
     if remembered:
@@ -61,9 +61,9 @@ def accord(claims: Sequence[Claim], has_lost: bool, remembered: Sequence[int]) -
     return Accord(0, "fresh", 0)
 
 
-def _sharded(claims: Sequence[Claim], newest: int, has_lost: bool, remembered: Sequence[int]) -> Accord:
+def _sharded(claims: Sequence[Claim], newest: int, remembered: Sequence[int]) -> Accord:
     """Shards are in one place each: live only while nobody is missing or new."""
-    is_live = newest >= 0 and not has_lost and all(claim.step == newest and claim.is_whole for claim in claims)
+    is_live = newest >= 0 and all(claim.step == newest and claim.is_whole for claim in claims)
     if is_live:
         return Accord(newest, "live", 0)
     if remembered:

@@ -17,6 +17,8 @@ from tutti.train.agent.generation import Generation
 from tutti.train.errors import GroupLost
 
 FORM_S = 8.0
+SHORT_BYTES = 1024
+SIZE_BYTES = 8
 TIMEOUT = timedelta(minutes=30)
 
 
@@ -44,7 +46,7 @@ class Group:
         rank = generation.rank(member)
         assert rank is not None
         self.dissolve()
-        self.number = generation.number
+        self.number = hold.Ear.generation = generation.number
         # A member that dies while the group forms leaves the others waiting: they give up soon, and are more patient
         # each time.
         patience = timedelta(seconds=FORM_S * 2 ** min(self._tries, 4))
@@ -75,17 +77,18 @@ class Group:
     def gather(self, row: torch.Tensor) -> torch.Tensor:
         """Everyone's row, by rank."""
         rows = torch.empty(self.world * row.numel(), dtype=row.dtype)
-        dist.all_gather_into_tensor(rows, row.contiguous().view(-1))
+        # Each to each at once: passed on from rank to rank, a few bytes would be waited for once for every rank.
+        dist.all_to_all_single(rows, row.contiguous().view(-1).repeat(self.world))
         self.check()
         return rows.view(self.world, *row.shape)
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
-        """Everyone's bytes, by rank."""
-        sizes = self.gather(torch.tensor([len(data)]))[:, 0].tolist()
-        padded = torch.zeros(max(1, *sizes), dtype=torch.uint8)
-        padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else padded[:0]
-        rows = self.gather(padded)
-        return [bytes(row[:size].tolist()) for row, size in zip(rows, sizes, strict=True)]
+        """Everyone's bytes, by rank: a few at once, more when everyone knows how many."""
+        rows = self.gather(packed(data, SHORT_BYTES))
+        sizes = [int.from_bytes(bytes(row[:SIZE_BYTES].tolist()), "little") for row in rows]
+        if max(sizes) > SHORT_BYTES - SIZE_BYTES:
+            rows = self.gather(packed(data, SIZE_BYTES + max(sizes)))
+        return [bytes(row[SIZE_BYTES : SIZE_BYTES + size].tolist()) for row, size in zip(rows, sizes, strict=True)]
 
     def _await_all(self, generation: Generation, rank: int, patience: timedelta, is_stale: Callable[[], bool]) -> str:
         """Everyone is here, by a word in the store: connecting cannot be interrupted, so nobody may be missing."""
@@ -119,17 +122,11 @@ class Group:
         except (RuntimeError, dist.DistError, ValueError) as error:
             message = str(error) or "the group did not form"
         else:
-            return self._meet()
+            self.pg.be_patient(TIMEOUT)
+            return ""
         if dist.is_initialized():
             dist.destroy_process_group()
         return message
-
-    def _meet(self) -> str:
-        dist.barrier()
-        message = self.pg.failure
-        if not message:
-            self.pg.be_patient(TIMEOUT)
-        return str(message)
 
     def _store(self, address: str, patience: timedelta) -> Any:
         if address not in self._stores:
@@ -138,3 +135,11 @@ class Group:
         store = self._stores[address]
         store.set_timeout(patience)
         return store
+
+
+def packed(data: bytes, room: int) -> torch.Tensor:
+    """A row of this many bytes that says how long the data is and begins with it."""
+    row = torch.zeros(room, dtype=torch.uint8)
+    text = len(data).to_bytes(SIZE_BYTES, "little") + data[: room - SIZE_BYTES]
+    row[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    return row

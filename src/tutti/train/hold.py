@@ -27,11 +27,12 @@ from tutti.train import sockets
 BACKEND = "tutti"
 
 _alive: weakref.WeakSet[HoldingGroup] = weakref.WeakSet()
+_living = threading.Lock()
 
 POLL = timedelta(milliseconds=20)
-
-
+SLICE = timedelta(milliseconds=100)
 GIVE_UP_S = 1.0
+OVERTAKEN = "the agent has announced another generation"
 
 
 class Ear:
@@ -39,6 +40,22 @@ class Ear:
 
     note: Callable[[bool], None] = staticmethod(lambda _is_waiting: None)
     is_vain: Callable[[], bool] = staticmethod(lambda: False)
+    generation = 0
+    """What groups that are made now belong to."""
+
+
+def alive() -> list[HoldingGroup]:
+    with _living:
+        return list(_alive)
+
+
+def cut_before(generation: int) -> None:
+    """Close the connections of all groups of earlier generations: whoever waits on them is set free at once. Called
+    from another thread than the one that waits.
+    """
+    for group in alive():
+        if group.generation < generation:
+            group.cut()
 
 
 def wait_for(work: Any, cut: Callable[[], None]) -> None:
@@ -51,7 +68,7 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
     was_cut = 0.0
     while True:
         try:
-            work.wait(POLL)
+            work.wait(SLICE)
         except RuntimeError:
             if work.is_completed():
                 # It may have ended well between the end of our patience and this look: then it says so at once.
@@ -61,7 +78,7 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
                 was_cut = time.monotonic()
                 cut()
             if was_cut and time.monotonic() - was_cut > GIVE_UP_S:
-                raise Abandoned("the collective was given up: the agent has announced another generation") from None
+                raise Abandoned(f"the collective was given up: {OVERTAKEN}") from None
         else:
             return
 
@@ -123,6 +140,14 @@ def bury(thing: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
+def take_apart(things: list[Any]) -> None:
+    """Let go of a group of gloo's in a thread of its own: its loop looks only every ten milliseconds whether it is to
+    end. The process waits for the thread, not the next generation.
+    """
+    if things != [None]:
+        threading.Thread(target=things.clear, name="tutti-take-apart", daemon=False).start()
+
+
 class HeldWork(Work):
     """A collective under way whose failure is noted and not thrown."""
 
@@ -140,7 +165,11 @@ class HeldWork(Work):
             Ear.note(True)
             self._group.attempt(lambda: work.wait(timeout) if timeout else wait_for(work, self._group.cut))
             Ear.note(False)
-            if self._after and not self._group.failure:
+            if self._group.failure:
+                # It holds on to the connections as well, and may be the last to do so.
+                leftovers, work = [work], None
+                take_apart(leftovers)
+            elif self._after:
                 self._after()
         return True
 
@@ -171,6 +200,7 @@ class HoldingGroup(dist.ProcessGroup):
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
         self.failure = ""
+        self.generation = Ear.generation
         self.pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
         self._named = ["", ""]
         before = sockets.connected()
@@ -182,7 +212,8 @@ class HoldingGroup(dist.ProcessGroup):
             sockets.shut(sockets.opened_since(before))
             raise
         self._sockets = sockets.opened_since(before)
-        _alive.add(self)
+        with _living:
+            _alive.add(self)
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do something with the group; a failure is noted, and the connections closed."""
@@ -205,24 +236,28 @@ class HoldingGroup(dist.ProcessGroup):
 
     def fail(self, message: str) -> None:
         """Give the group up, and with it every other of this process: a step that failed in one failed in all."""
-        for group in list(_alive):
+        for group in alive():
             group.give_up(message or "failed")
 
     def cut(self) -> None:
         """Close the connections, whoever still waits on them."""
-        sockets.shut(self._sockets)
-        self._sockets = {}
+        mine, self._sockets = self._sockets, {}
+        sockets.shut(mine)
 
     def give_up(self, message: str) -> None:
         self.failure = self.failure or message
         self.cut()
         if any(work.is_under_way() for work in self.pending):
             bury(self._inner)
-        self._inner = None
-        _alive.discard(self)
+        leftovers, self._inner = [self._inner], None
+        take_apart(leftovers)
+        with _living:
+            _alive.discard(self)
 
     def run(self, name: str, result: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> HeldWork:
         """One collective, by the name gloo gives it."""
+        if not self.failure and Ear.is_vain():
+            self.fail(OVERTAKEN)
         work = self.attempt(lambda: method(self._inner, name)(*arguments, **named))
         return self.held(work, result)
 

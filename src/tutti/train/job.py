@@ -43,6 +43,7 @@ class Job:
         self.keeper = Keeper(member, slots, every) if member else None
         self.step_now: Step | None = None
         self.generation = 0
+        self.members: tuple[str, ...] = ()
         self.is_entered = False
         self.is_torn = False
         self.is_fresh = True

@@ -9,10 +9,11 @@ import select
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
 from tutti.train import bill, status
-from tutti.train.agent.agent import LOOK_S, Agent
+from tutti.train.agent.agent import GLANCE_S, LOOK_S, Agent
 from tutti.train.agent.bill import Bill, add_state
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
@@ -213,7 +214,9 @@ def await_news(agent: Agent, dialogue: Dialogue) -> None:
     for number in (agent.fileno(), dialogue.fileno()):
         if number is not None:
             poll.register(number, select.POLLIN)
-    poll.poll(LOOK_S * 1000)
+    until = time.monotonic() + LOOK_S
+    while not poll.poll(GLANCE_S * 1000) and not agent.glance() and time.monotonic() < until:
+        pass
 
 
 def leave_folder(folder: Folder, code: int | None, is_saved: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tutti.train.errors import NoMemory, TrainError
 BEAT_S = 0.02
 SLOTS_S = 60.0
 PART_S = 20.0
+FLUSH_S = 1.0
 
 
 class AgentGone(Exception):
@@ -35,13 +37,16 @@ class Member:
         self.standby: dict[str, Any] | None = None
         self.asked: dict[str, dict[str, Any]] = {}
         self.is_parted = False
+        self.on_news: Callable[[], None] = lambda: None
+        self._news = threading.Condition()
         self._index = index
         self._computed_s = 0.0
         self._beats = Beats(self.folder.beats)
         self._slots: dict[str, Any] = {}
         self._line = lines.connect(str(self.folder.socket))
         self.say("hello", member=name, pid=os.getpid())
-        self._start_beating()
+        self._start("tutti-beat", self._beat)
+        self._start("tutti-ear", self._listen)
 
     @property
     def has_agent(self) -> bool:
@@ -55,20 +60,42 @@ class Member:
     def say(self, word: str, **facts: Any) -> None:
         self._line.send({"say": word, **facts})
 
-    def hear(self, wait_s: float | None = 0.0) -> None:
-        """Take in what the agent said."""
-        for message in self._line.receive(wait_s):
-            if message["say"] == "generation":
-                self._announce(from_record(message))
-            elif message["say"] == "standby":
-                self.standby = message
-                self.domain = message.get("domain", "")
-            elif message["say"] == "slots":
-                self._slots = message
-            elif message["say"] == "parted":
-                self.is_parted = True
-            elif message["say"] in ("snapshot", "leave"):
-                self.asked[message["say"]] = message
+    def _listen(self) -> None:
+        """Take in what the agent says as soon as it is said, whatever the loop does at the time."""
+        while self._line.is_open:
+            said = self._received()
+            with self._news:
+                for message in said:
+                    self._hear(message)
+                self._news.notify_all()
+            if said:
+                self.on_news()
+
+    def _received(self) -> list[lines.Message]:
+        try:
+            return self._line.receive(FLUSH_S)
+        except lines.BadLine:
+            self._line.is_open = False
+            return []
+
+    def _hear(self, message: lines.Message) -> None:
+        if message["say"] == "generation":
+            self._announce(from_record(message))
+        elif message["say"] == "standby":
+            self.standby = message
+            self.domain = message.get("domain", "")
+        elif message["say"] == "slots":
+            self._slots = message
+        elif message["say"] == "parted":
+            self.is_parted = True
+        elif message["say"] in ("snapshot", "leave"):
+            self.asked[message["say"]] = message
+
+    def until(self, is_so: Callable[[], bool], limit_s: float | None = None) -> bool:
+        """Wait for the agent to make something so; False when it is gone, or when the time is over."""
+        with self._news:
+            self._news.wait_for(lambda: is_so() or not self.has_agent, limit_s)
+            return is_so()
 
     def _announce(self, generation: Generation) -> None:
         self.announced = generation
@@ -76,41 +103,28 @@ class Member:
         if rank is not None and generation.domains:
             self.domain = generation.domains[rank]
 
-    def wait_generation(self, after: int, limit_s: float | None = None) -> Generation:
+    def wait_generation(self, after: int) -> Generation:
         """The next generation; blocks, because there is nothing to compute without one."""
-        until = None if limit_s is None else time.monotonic() + limit_s
-        while self.announced.number <= after:
-            if not self.has_agent:
-                raise AgentGone
-            self.hear(None if until is None else max(0.0, until - time.monotonic()))
-            if until is not None and time.monotonic() >= until:
-                break
+        if not self.until(lambda: self.announced.number > after):
+            raise AgentGone
         return self.announced
 
     def part(self) -> None:
         """Leave together: whoever goes first closes connections that a slower one may still be reading from."""
-        number, until = self.announced.number, time.monotonic() + PART_S
+        number = self.announced.number
         self.say("parting")
-        while not self.is_parted and self.has_agent and self.announced.number == number:
-            self.hear(max(0.0, until - time.monotonic()))
-            if time.monotonic() >= until:
-                return
+        self.until(lambda: self.is_parted or self.announced.number != number, PART_S)
 
     def wait_place(self) -> None:
         """Until the agent says whether we start together or stand by."""
-        while self.standby is None and self.announced.number == 0:
-            if not self.has_agent:
-                raise TrainError("the agent ended before this member had a place: see what it said")
-            self.hear(None)
+        if not self.until(lambda: self.standby is not None or self.announced.number > 0):
+            raise TrainError("the agent ended before this member had a place: see what it said")
 
     def ask_slots(self, shelf: str, table: int, data: int, count: int, role: str = "own") -> Entry:
         """Memory for snapshots, or NoMemory with the numbers."""
-        self._slots.clear()
+        self._slots = {}
         self.say("slots", shelf=shelf, table=table, data=data, count=count, role=role)
-        until = time.monotonic() + SLOTS_S
-        while not self._slots and self.has_agent and time.monotonic() < until:
-            self.hear(0.5)
-        if not self._slots:
+        if not self.until(lambda: bool(self._slots), SLOTS_S):
             raise AgentGone
         if self._slots["why"]:
             raise NoMemory(self._slots["why"])
@@ -123,10 +137,10 @@ class Member:
     def waits(self, is_waiting: bool) -> None:
         self._beats.waits(self._index, is_waiting)
 
-    def _start_beating(self) -> None:
-        def beat() -> None:
-            while True:
-                self._beats.beat(self._index)
-                time.sleep(BEAT_S)
+    def _beat(self) -> None:
+        while True:
+            self._beats.beat(self._index)
+            time.sleep(BEAT_S)
 
-        threading.Thread(target=beat, name="tutti-beat", daemon=True).start()
+    def _start(self, name: str, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=name, daemon=True).start()

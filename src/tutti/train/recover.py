@@ -19,7 +19,8 @@ from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
-from tutti.train.agree import EMPTY, Accord, Claim, Verdict, resolves
+from tutti.train.agent.watch import LESS_URGENT
+from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
@@ -54,7 +55,7 @@ def take_place(job: Job) -> None:
 
 def adopt(job: Job, generation: Generation) -> None:
     """This is the generation we are in, and this our place in it."""
-    job.generation = generation.number
+    job.generation, job.members = generation.number, generation.members
     job.set_place(job.group.rank, job.group.world)
     job.places = Places(generation.domains or ("",) * job.group.world)
 
@@ -64,11 +65,17 @@ def listen(job: Job) -> None:
     member = member_of(job)
     hold.Ear.note = member.waits
     hold.Ear.is_vain = partial(is_overtaken, job, member)
+    member.on_news = partial(let_go, member)
+
+
+def let_go(member: Member) -> None:
+    """The agent has spoken: whoever waits for somebody who is gone need not wait any longer."""
+    if member.announced.is_urgent:
+        hold.cut_before(member.announced.number)
 
 
 def is_overtaken(job: Job, member: Member) -> bool:
     """Whether this generation is known to be broken: the agent has announced one without somebody who is gone."""
-    member.hear()
     return member.announced.number > job.group.number and member.announced.is_urgent
 
 
@@ -116,8 +123,13 @@ def after_loss(job: Job, why: str, apply: Apply | None) -> None:
 
 
 def move(job: Job) -> None:
-    """A planned change, agreed on by all at this commit."""
-    change(job, member_of(job).wait_generation(after=job.generation), None)
+    """A planned change, agreed on by all at this commit. Newcomers find the state in memory, and so do all where it is
+    in shards.
+    """
+    generation = member_of(job).wait_generation(after=job.generation)
+    if shards(job) or not set(generation.members) <= set(job.members):
+        snapshot(job)
+    change(job, generation, None)
 
 
 def change(job: Job, generation: Generation, apply: Apply | None) -> None:
@@ -141,7 +153,6 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
 
 def is_replaced(member: Member, generation: Generation) -> bool:
     """Whether the agent has announced a newer generation, or is gone."""
-    member.hear()
     return member.announced.number > generation.number or not member.has_agent
 
 
@@ -225,34 +236,51 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
 
 def bring(job: Job, claims: list[Claim]) -> Accord:
     """Everyone to the agreed step: from where it already is, from memory, or over the group."""
-    group = job.group
+    if all(claim.step >= 0 and not claim.is_sharded for claim in claims):
+        # What everyone has said is enough to know who lacks what.
+        found = accord(claims, ())
+        needs = [claim.step != found.step for claim in claims]
+        lacks = needs[job.rank]
+    else:
+        found, lacks = recall(job, claims)
+        needs = job.group.gather(torch.tensor([lacks])).view(-1).tolist()
+    if any(needs):
+        rest = sync.hand_out(job.group, job.protected, max(0, found.source), describe(job), lacks)
+        if lacks:
+            job.course = course.from_record(rest["course"])
+    return found
+
+
+def recall(job: Job, claims: list[Claim]) -> tuple[Accord, bool]:
+    """Agree with the others on a step that somebody has or that is in memory, and take it from there; whether it is
+    still to come from another rank.
+    """
     with Memory([member_of(job).shelf], is_checked=all(claim.step < 0 for claim in claims)) as memory:
-        is_asked = any(claim.step < 0 or claim.is_sharded for claim in claims)
-        here = sync.remembered_steps(memory, job.protected.fingerprint) if is_asked else []
+        here = sync.remembered_steps(memory, job.protected.fingerprint)
         tell_broken(job, memory)
-        catalogue = fill.survey(group, job.places, memory) if is_asked and any(job.places.of) else None
+        catalogue = fill.survey(job.group, job.places, memory) if any(job.places.of) else None
         everywhere = catalogue.complete() if catalogue else [(step, 0) for step in here]
-        steps = [step for step, _ in everywhere]
-        found = sync.decide(group, claims, has_lost=False, remembered=steps, there=sync.inventory(memory))
+        found = sync.decide(job.group, claims, [step for step, _ in everywhere], sync.inventory(memory))
         lacks = found.origin != "live" or claims[job.rank].step != found.step
         if found.origin == "fresh":
-            found = from_tiers(job, found)
-            lacks = found.origin == "fresh"
-            if lacks and job.is_torn:
-                restart(job, "the members changed before the first step was kept, and the first shards are gone")
-            job.is_torn = False
-        elif found.origin == "memory" and catalogue:
+            return start_over(job, found)
+        if found.origin == "memory" and catalogue:
             gather_in(job, memory, catalogue, next(key for key in everywhere if key[0] == found.step))
             lacks = False
         elif lacks and found.step in here:
             read_back(job, memory, found.step)
             lacks = False
-    needs = group.gather(torch.tensor([int(lacks)]))[:, 0]
-    if bool(needs.any()):
-        rest = sync.hand_out(group, job.protected, max(0, found.source), describe(job), lacks)
-        if lacks:
-            job.course = course.from_record(rest["course"])
-    return found
+    return found, lacks
+
+
+def start_over(job: Job, found: Accord) -> tuple[Accord, bool]:
+    """Nobody has a step: from the tiers behind memory, or from the beginning."""
+    found = from_tiers(job, found)
+    lacks = found.origin == "fresh"
+    if lacks and job.is_torn:
+        restart(job, "the members changed before the first step was kept, and the first shards are gone")
+    job.is_torn = False
+    return found, lacks
 
 
 def tell_broken(job: Job, memory: Memory) -> None:
@@ -360,6 +388,8 @@ def release(job: Job) -> None:
     """This member is not part of the next generation: it goes, and the others have all they need."""
     member_of(job).say("released", step=job.course.step)
     job.group.dissolve()
+    # Ending takes the processor for a while, and the others need it to go on.
+    os.nice(LESS_URGENT)
     sys.exit(int(Exit.RELEASED))
 
 

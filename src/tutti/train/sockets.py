@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import stat
 
 Known = dict[int, int]
 
@@ -35,14 +36,24 @@ def shut(sockets: Known) -> None:
     """
     for number, inode in sockets.items():
         with contextlib.suppress(OSError):
-            if os.fstat(number).st_ino == inode:
-                _shut(number)
+            if is_still(number, inode):
+                _shut(number, inode)
 
 
-def _shut(number: int) -> None:
-    connection = socket.socket(fileno=os.dup(number))
-    try:
+def is_still(number: int, inode: int) -> bool:
+    found = os.fstat(number)
+    return stat.S_ISSOCK(found.st_mode) and found.st_ino == inode
+
+
+def _shut(number: int, inode: int) -> None:
+    """The number may come to mean something else at any time, because gloo closes connections in threads of its own: a
+    second name for it cannot, and is looked at again.
+    """
+    mine = os.dup(number)
+    if not is_still(mine, inode):
+        # Never kept: whoever holds another name for a locked file holds its lock.
+        os.close(mine)
+        return
+    with socket.socket(fileno=mine) as connection:
         if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getpeername():
             connection.shutdown(socket.SHUT_RDWR)
-    finally:
-        connection.close()

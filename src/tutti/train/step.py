@@ -133,7 +133,6 @@ class Step:
             )
             return ALONE
         job.member.phase(COMMIT, job.course.step)
-        job.member.hear()
         keeper = job.keeper
         assert keeper is not None
         wants_leave = "leave" in job.member.asked or not job.member.has_agent
@@ -155,7 +154,7 @@ class Step:
         if job.keeper:
             job.keeper.is_complete(verdict.sealed)
         is_moving = verdict.generation > job.generation
-        if verdict.has_snapshot or verdict.has_leave or is_moving:
+        if verdict.has_snapshot or verdict.has_leave:
             recover.snapshot(job)
         recover.report(job, verdict, time.perf_counter() - self.began)
         if verdict.has_leave:

@@ -28,10 +28,10 @@ def exchange(group: Group, claim: Claim, witnessed: int) -> tuple[list[Claim], i
     return claims, settle(claims, witnessed)
 
 
-def decide(group: Group, claims: list[Claim], has_lost: bool, remembered: list[int], there: str) -> Accord:
+def decide(group: Group, claims: list[Claim], remembered: list[int], there: str) -> Accord:
     """The same accord on every rank, also where ranks see different memory: the first rank's view counts."""
     shared = json.loads(group.gather_bytes(json.dumps(remembered).encode())[0])
-    found = accord(claims, has_lost, shared)
+    found = accord(claims, shared)
     if found.origin == "lost":
         raise LostState(
             f"a member is lost with a part of the state that only it had, and no snapshot is complete "

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,8 @@ def job():
 
 def meet(one):
     """Wait in the middle of a step until the agent lets somebody in."""
-    until = time.monotonic() + 60
-    while one.generation == 2 and one.member.announced.number == 2 and time.monotonic() < until:
-        one.member.hear(0.1)
+    if one.generation == 2:
+        one.member.until(lambda: one.member.announced.number > 2, 60)
 
 
 class Samples(torch.utils.data.Dataset):

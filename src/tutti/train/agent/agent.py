@@ -26,6 +26,7 @@ from tutti.train.agent.story import Story
 from tutti.train.agent.watch import Watch, cpu_s, reap_group
 
 LOOK_S = 0.02
+GLANCE_S = 0.004
 CALM_S = 1.0
 LAST_S = 5.0
 
@@ -123,6 +124,12 @@ class Agent:
             self._reap_left_behind()
         self.roster.is_calm = self._is_calm()
         self._follow_orders()
+
+    def glance(self) -> bool:
+        """Whether a member that computes is dying: looked at more often than there is time for everything else."""
+        found = any(seat.watch.is_dying() for seat in self._active() if not seat.is_doomed)
+        self._next_look = 0.0 if found else self._next_look
+        return found
 
     def say_all(self, message: lines.Message) -> None:
         """Tell every active member."""
@@ -319,6 +326,7 @@ class Agent:
             code = None if seat.is_doomed else seat.watch.doom()
             if code is not None:
                 seat.is_doomed = True
+                seat.watch.yield_to_others()
                 self._note_end(seat, code)
 
     def _look_at_beats(self) -> None:

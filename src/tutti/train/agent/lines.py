@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import threading
 from typing import Any
 
 MAX_LINE_BYTES = 65_536
@@ -37,13 +38,14 @@ def decode(line: bytes) -> Message:
 
 
 class Lines:
-    """A connected socket that sends and receives whole messages."""
+    """A connected socket that sends and receives whole messages; one thread may send while another receives."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.is_open = True
         self._received = bytearray()
         self._unsent = bytearray()
+        self._sending = threading.Lock()
 
     def fileno(self) -> int:
         return self.socket.fileno()
@@ -54,13 +56,16 @@ class Lines:
         False when the other side is gone, or has not listened for so long that it might as well be.
         """
         if self.is_open:
-            self._unsent += encode(message)
-            self._flush()
+            line = encode(message)
+            with self._sending:
+                self._unsent += line
+                self._flush()
         return self.is_open
 
     def receive(self, wait_s: float | None = 0.0) -> list[Message]:
         """All messages that are there; waits up to `wait_s` (None: for ever) for the first."""
-        self._flush()
+        with self._sending:
+            self._flush()
         ready = self._complete()
         if ready or not self.is_open:
             return ready
