@@ -15,7 +15,7 @@ ZONES = {
     for level in ("region", "zone")
 }
 """Labels of volumes, and those of the nodes that they mean."""
-JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError, msgspec.ValidationError)
+JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What comes of reading something that nobody could have meant."""
 
 
@@ -23,9 +23,15 @@ def read_thing(mirror: Mirror, thing: Thing, gone: bool) -> None:
     """Enter a change of any object; one that makes no sense is left out, told, and hides no other."""
     try:
         _read(mirror, thing, gone)
-    except JUNK as problem:
-        if not gone:
-            mirror.misread.append((thing, f"{thing.kind} {thing.metadata.name} is not read: {problem}"[:400]))
+    except msgspec.ValidationError as problem:
+        _misread(mirror, thing, gone, str(problem))
+    except JUNK:
+        _misread(mirror, thing, gone, "a field of its spec is not what the definition of its kind says")
+
+
+def _misread(mirror: Mirror, thing: Thing, gone: bool, why: str) -> None:
+    if not gone:
+        mirror.misread.append((thing, f"{thing.kind} {thing.metadata.name} is not read: {why}"[:400]))
 
 
 def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:

@@ -234,7 +234,7 @@ class Scheduler:
         self._took = time.perf_counter() - began
         if events:
             self.metrics.observe("tutti_kube_decision_seconds", self._took)
-        if events or news:
+        if events or news or self.mirror.misread:
             self.teller.look()
 
     def _note_ends(self, events: list[ev.Event], now: int) -> None:

@@ -217,7 +217,8 @@ class Teller:
         if kept is not None and version == (reason.token, gang.awaiting) and gang.told.get("awaiting") == gang.awaiting:
             return str(kept)
         text = sentence(gang, reason)
-        if reason.token is not Token.WAITING_FOR_MEMBERS and time.monotonic() < self._until:
+        plain = reason.token in (Token.WAITING_FOR_MEMBERS, Token.INVALID)
+        if not plain and time.monotonic() < self._until:
             text = self._explained(gang.key) or text
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text
