@@ -59,8 +59,9 @@ def test_a_job_file_and_a_script_with_directives(made):
     assert tutti(made, "run", "job.toml").stdout == "from a file\n"
     script = made.path / "job.sh"
     script.write_text("#!/bin/sh\n#tutti: --name scripted --workers 2\necho rank $RANK of $WORLD_SIZE\n")
-    script.chmod(0o755)
-    assert tutti(made, "run", "job.sh").stdout == "rank 0 of 2\n"
+    for mode in (0o644, 0o755):
+        script.chmod(mode)
+        assert tutti(made, "run", "job.sh").stdout == "rank 0 of 2\n"
 
 
 def test_submit_wait_and_every_way_to_look(made):
@@ -237,6 +238,8 @@ def test_a_command_beside_a_rank(made):
     made.becomes("beside", "running")
     done = tutti(made, "attach", "-r", "1", "beside", "--", "sh", "-c", "echo rank $RANK; exit 4", typed="")
     assert (done.returncode, done.stdout.strip()) == (4, "rank 1")
+    assert tutti(made, "attach", "beside", "--rank=1", "printenv", "RANK", typed="").stdout.strip() == "1"
+    assert "'x' is no rank" in tutti(made, "attach", "beside", "--rank", "x", typed="").stderr
     done = tutti(made, "attach", "beside", "no-such-thing", typed="")
     assert (done.returncode, "cannot be executed" in done.stdout) == (127, True)
     assert "rank 7 is not running" in tutti(made, "attach", "-r", "7", "beside", "true", typed="").stderr

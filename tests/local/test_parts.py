@@ -28,7 +28,7 @@ from tutti.jobs.place import Place
 from tutti.jobs.understand import understand
 from tutti.local import devices
 from tutti.local.booking import Booking
-from tutti.local.ends import Fate, verdict
+from tutti.local.ends import Fate, Verdict, verdict
 from tutti.local.held import Course, Held, Origin, Placed, Run, Tasks
 from tutti.local.hooks import Hooks
 from tutti.local.intake import check_limits
@@ -409,14 +409,15 @@ def test_hooks_are_called_and_told(tmp_path):
     thread.start()
     try:
         address = f"http://127.0.0.1:{server.server_address[1]}/"
-        job = Job(name="j", command=("true",), hooks={"finished": "echo $TUTTI_JOB $TUTTI_EVENT >> told"})
+        job = Job(name="j", command=("true",), hooks={"failed": "echo $TUTTI_JOB $TUTTI_EVENT $TUTTI_CODE >> told"})
         held = Held(1, job, Origin(str(tmp_path), "", 0, "me", 0), Gang("j", ()), {}, Course())
-        settings = msgspec.convert({"hooks": {"finished": address, "failed": "exit 3"}}, Settings)
+        settings = msgspec.convert({"hooks": {"failed": address, "started": "exit 3"}}, Settings)
+        found = Verdict(Fate.OVER, State.FAILED, 3, "rank 0 ended with exit code 3")
 
         async def happens():
             hooks = Hooks(settings)
-            for moment in ("finished", "failed", "started"):
-                hooks.happened(held, moment)
+            hooks.happened(held, "started")
+            hooks.happened(held, "failed", found)
             await asyncio.gather(*hooks._tasks)
 
         asyncio.run(happens())
@@ -424,8 +425,10 @@ def test_hooks_are_called_and_told(tmp_path):
         server.shutdown()
         thread.join()
         server.server_close()
-    assert (tmp_path / "told").read_text() == "j finished\n"
-    assert [(told["job"], told["event"]) for told in heard] == [("j", "finished")]
+    assert (tmp_path / "told").read_text() == "j failed 3\n"
+    told = {"job": "j", "event": "failed", "queue": "default", "user": "", "job_id": "1"}
+    ended = {"state": "failed", "code": "3", "why": "rank 0 ended with exit code 3"}
+    assert heard == [{"schema": "tutti/v1", **told, **ended}]
 
 
 def test_a_health_check_takes_bad_devices_out():

@@ -184,23 +184,18 @@ class Client:
 
     def submit(self, command: list[str] | tuple[str, ...] | str = (), **job: Any) -> "JobHandle":
         """Submit one job: the keys of a job file as keywords. The daemon is started where there is none."""
-        from .context import context  # noqa: PLC0415 - only submissions need it
-
-        said = {**job, "command": command} if command else job
+        sent = described(command, job)
         self.start()
-        sent = {"job": said, "context": context(said)}
         row = self.post("/v1/jobs", {"jobs": [sent]})["jobs"][0]
         return self.handle(row["name"])
 
     def plan(self, command: list[str] | tuple[str, ...] | str = (), **job: Any) -> "PlanShown":
         """What would happen to such a job now, or without one what the plan is; nothing is submitted."""
-        from .context import context  # noqa: PLC0415 - only submissions need it
-        from .handles import PlanShown  # noqa: PLC0415
+        from .handles import PlanShown  # noqa: PLC0415 - no command needs it
 
-        said = {**job, "command": command} if command else job
+        sent = described(command, job)
         self.start()
-        sent = {"job": said, "context": context(said)}
-        return PlanShown(self.post("/v1/plan", sent) if said else self.get("/v1/plan"))
+        return PlanShown(self.post("/v1/plan", sent) if sent["job"] else self.get("/v1/plan"))
 
     def cluster(self) -> "ClusterShown":
         """The nodes and devices as they are now."""
@@ -237,6 +232,14 @@ class Client:
         from .handles import JobHandle  # noqa: PLC0415 - no command needs it
 
         return JobHandle(self, name)
+
+
+def described(command: list[str] | tuple[str, ...] | str, job: Answer) -> Answer:
+    """A job as it is sent: the keys of a job file, and where and by what it was submitted."""
+    from .context import context  # noqa: PLC0415 - only submissions need it
+
+    said = {**job, "command": command} if command else job
+    return {"job": said, "context": context(said)}
 
 
 def job_path(name: str, *rest: str) -> str:

@@ -1,5 +1,6 @@
 """From a command line to what is sent: a job file, a script with `#tutti:` lines, or options and words."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def written(options: dict[str, Any], words: tuple[str, ...], only_look: bool = F
         return brought(options, words, only_look)
     if first and _is_script(Path(first)):
         base = read_job_file(first)
-        absolute = str(Path(first).absolute())
-        return job_from(options, (absolute, *words[1:]), msgspec.structs.replace(base, command=(absolute,))), ()
+        program = _program(Path(first).absolute())
+        return job_from(options, (*program, *words[1:]), msgspec.structs.replace(base, command=program)), ()
     return job_from(options, words), ()
 
 
@@ -64,6 +65,16 @@ def _is_script(path: Path) -> bool:
         return has_directives(path.read_text(errors="replace"))
     except OSError:
         return False
+
+
+def _program(script: Path) -> tuple[str, ...]:
+    """How to run a script: it needs no permission to be executed, as with other batch systems."""
+    if os.access(script, os.X_OK):
+        return (str(script),)
+    with script.open(errors="replace") as file:
+        first = file.readline()
+    interpreter = first[2:].split(None, 1) if first.startswith("#!") else []
+    return (*(word.strip() for word in interpreter or ["/bin/sh"]), str(script))
 
 
 def submitted(client: Client, options: dict[str, Any], words: tuple[str, ...], devices: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .estimate import sizes
-from .model import Coupling, Job, State
+from .model import Coupling, Gang, Job, State
 from .view import View
 
 
@@ -18,6 +18,15 @@ def wanted(job: Job) -> dict[str, int]:
             members = max(sizes(role, shape)[1] - _done(job, at), 0)
             for name, amount in role.shapes[shape].ask.items():
                 amounts[name] = amounts.get(name, 0) + members * amount
+    return amounts
+
+
+def least(gang: Gang) -> dict[str, int]:
+    """What a gang holds of each resource at its smallest, in its first shape."""
+    amounts: dict[str, int] = {}
+    for role in gang.roles:
+        for name, amount in role.shapes[0].ask.items() if role.shapes else ():
+            amounts[name] = amounts.get(name, 0) + sizes(role)[0] * amount
     return amounts
 
 
@@ -126,8 +135,4 @@ def _fits(job: Job, cluster: dict[str, int]) -> bool:
     """Whether all nodes together have what the gang asks for at least; with several shapes it is taken for granted."""
     if job.life.seats or any(len(role.shapes) > 1 for role in job.gang.roles):
         return True
-    least: dict[str, int] = {}
-    for role in job.gang.roles:
-        for name, amount in role.shapes[0].ask.items() if role.shapes else ():
-            least[name] = least.get(name, 0) + sizes(role)[0] * amount
-    return _within(least, cluster)
+    return _within(least(job.gang), cluster)

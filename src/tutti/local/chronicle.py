@@ -30,7 +30,7 @@ class Chronicle:
         self._sizes: dict[str, int] = {}
         self._promised: dict[str, int] = {}
         self.world: Callable[[], World] | None = None
-        self.happened: Callable[[Held, str], None] = lambda _held, _moment: None
+        self.happened: Callable[[Held, str, Verdict | None], None] = lambda *_: None
         """Called at the moments that hooks know: submitted, started, resized, lost ..."""
 
     # -- listening
@@ -79,7 +79,7 @@ class Chronicle:
         text = f"started with {members} {'member' if members == 1 else 'members'}, {span(since)} after it was submitted"
         self.entry(held, "started", text + (f"; it waited mostly for {why}" if why else ""), event.at)
         self._promised.pop(held.name, None)
-        self.happened(held, "started")
+        self.happened(held, "started", None)
 
     def _promise(self, held: Held, event: ev.Promised) -> None:
         start = event.promise.start if event.promise else 0
@@ -97,7 +97,7 @@ class Chronicle:
         if held.is_loose or before == after:
             return
         self.entry(held, "resized", f"{'grew' if after > before else 'shrank'} from {before} to {after} members", at)
-        self.happened(held, "resized")
+        self.happened(held, "resized", None)
 
     def waits(self, name: str, token: str, length: int) -> None:
         """A gang has waited for a reason for so long more."""
@@ -118,8 +118,8 @@ class Chronicle:
         for known in (self._waited_for, self._sizes, self._promised, self._dirty):
             known.pop(held.name, None)
         self.feed.news("job", held.name, found.state.value)
-        self.happened(held, found.state.value)
-        self.happened(held, "ended")
+        self.happened(held, found.state.value, found)
+        self.happened(held, "ended", found)
 
     def flush(self) -> None:
         """Put the lives that changed into the journal."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .ends import Verdict
 from .held import Held
 from .settings import Settings
 
@@ -24,17 +25,17 @@ class Hooks:
         self.settings = settings
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def happened(self, held: Held, moment: str) -> None:
-        """Something happened to a job."""
+    def happened(self, held: Held, moment: str, found: Verdict | None = None) -> None:
+        """Something happened to a job; how it ended, where that is what happened."""
         queue = self.settings.queues.get(held.gang.queue)
         sources: list[Mapping[str, str]] = [held.job.hooks, queue.hooks if queue else {}, self.settings.hooks]
         for target in dict.fromkeys(hooks[moment] for hooks in sources if moment in hooks):
-            task = asyncio.create_task(_told(target, held, moment))
+            task = asyncio.create_task(_told(target, held, moment, found))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
 
-async def _told(target: str, held: Held, moment: str) -> None:
+async def _told(target: str, held: Held, moment: str, found: Verdict | None) -> None:
     about = {
         "TUTTI_JOB": held.name,
         "TUTTI_EVENT": moment,
@@ -42,6 +43,8 @@ async def _told(target: str, held: Held, moment: str) -> None:
         "TUTTI_USER": held.gang.user,
         "TUTTI_JOB_ID": str(held.id),
     }
+    if found is not None:
+        about |= {"TUTTI_STATE": found.state.value, "TUTTI_CODE": str(found.code), "TUTTI_WHY": found.why}
     try:
         if target.startswith(("http://", "https://")):
             await asyncio.wait_for(asyncio.to_thread(_posted, target, about), LIMIT_S)

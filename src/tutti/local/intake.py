@@ -1,6 +1,5 @@
 """What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from tutti.api.http import Request
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
+from tutti.engine.demand import least
 from tutti.engine.edit import Submit as SubmitEdit
 from tutti.engine.edit import edited
-from tutti.engine.model import QUEUED, SEATED, SECOND, Coupling, Gang, Life, Node, Queue, Resizing, State, Token
+from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, Queue, Resizing, State, Token
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.amounts import spelled_memory
@@ -358,18 +358,14 @@ def max_resizing(before: Gang, after: Gang) -> Any:
 
 def check_limits(gang: Gang, queues: Mapping[str, Queue]) -> None:
     """A job that its queue would never let run is refused too."""
-    least: Counter[str] = Counter()
-    for role in gang.roles:
-        members = role.min if role.coupling is Coupling.GANG else 1
-        least.update({name: members * amount for name, amount in role.shapes[0].ask.items()})
-    name = gang.queue
+    needs, name = least(gang), gang.queue
     while name in queues:
         queue = queues[name]
         for who, limits in ((f"queue {name}", queue.limit), (f"one user of queue {name}", queue.user_limit)):
-            over = next((resource for resource, most in limits.items() if least[resource] > most), None)
+            over = next((resource for resource, most in limits.items() if needs.get(resource, 0) > most), None)
             if over is not None:
                 raise Refused(
-                    f"{who} may hold {_amount(over, limits[over])} at most, and it needs {_amount(over, least[over])}",
+                    f"{who} may hold {_amount(over, limits[over])} at most, and it needs {_amount(over, needs[over])}",
                     hint="fewer or smaller members, another --queue, or ask for a higher limit",
                 )
         name = queue.parent
