@@ -14,6 +14,7 @@ from tutti.sim.experiment import Options, offered_load, play, prepare
 from tutti.sim.faults import FaultEntry, FaultFile, drawn_up
 from tutti.sim.intake import Cut, Estimates, read_estimates
 from tutti.sim.policies import find_policy
+from tutti.sim.promises import Alike, Promised, alike, promises
 from tutti.sim.report.write import write_report
 from tutti.sim.traces.log import Log, Machine, Row
 
@@ -250,3 +251,19 @@ def test_looking_at_a_run_does_not_change_it():
         for keep in (False, True)
     )
     assert plain == watched
+
+
+def test_promises_are_set_side_by_side_for_the_same_jobs_at_the_same_horizon():
+    minute = 60 * SECOND
+    one = {"a": Promised(120 * minute, -30 * minute), "b": Promised(5 * minute, 0), "c": Promised(minute, minute)}
+    other = {"a": Promised(240 * minute, 0), "b": Promised(90 * minute, 9 * minute), "d": Promised(minute, minute)}
+    found = alike(one, other)
+    assert found == Alike(1, (1800.0, 0.0), (0.25, 0.0), (0.0, 0.0)), "b looked minutes ahead here and hours there"
+    assert alike(one, {}).jobs == 0
+    assert alike(other, {"d": Promised(2 * minute, 0)}).late == (1.0, 0.0)
+    case = prepare(log(*SMALL), Options())
+    record = play(case, find_policy("easy")).record
+    told = promises(record)
+    assert set(told) == {record.names[row] for row in range(len(record)) if record.promised[row] >= 0}
+    assert all(each.lead >= 0 for each in told.values())
+    assert promises(record, since=10**18) == {}
