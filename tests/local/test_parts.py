@@ -344,9 +344,12 @@ slice = "10m"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nonsense = 1", "unknown field"),
-        ("[queues.a]\nwieght = 1", "weight"),
-        ("[policy.order]\nterms = ['colour']", "colour"),
+        ("nonsense = 1", "config.toml:1: unknown key 'nonsense'"),
+        ("[queues.a]\nwieght = 1", "config.toml:2: unknown key 'queues.a.wieght'; did you mean 'weight'?"),
+        ("[queues.a]\nweight = 'much'\n[lgos]", "config.toml:2: queues.a.weight: expected int, got str\n"),
+        ("[queues.a]\nweight = 'much'\n[lgos]", "config.toml:3: unknown key 'lgos'; did you mean 'logs'?"),
+        ("queues = 3", "Expected `object`"),
+        ("[logs]\n[policy.order]\nterms = ['colour']", "config.toml:3: policy.order.terms: 'colour'"),
         ("[logs]\nbytes = 'many'", "many"),
         ("[queues.a]\nparent = 'b'", "no such queue"),
         ("x = ", "not TOML"),

@@ -361,7 +361,7 @@ def main() -> int:
             return TAKEN
         settings = read_settings(where.config)
         box = look(
-            options.devices or settings.devices.made_up or devices_in_use(where),
+            options.devices or str(settings.devices.made_up or "") or devices_in_use(where),
             settings.devices.cpu_slots,
             settings.devices.exclude,
             where.locks,

@@ -2,20 +2,20 @@
 
 import re
 import tomllib
-from difflib import get_close_matches
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tutti.engine.model import DAY, Data, Queue
 from tutti.engine.policy import Policy
-from tutti.engine.read_policy import duration, read_policy
+from tutti.engine.read_policy import BadPolicy, duration, read_policy
 from tutti.errors import Misused
 from tutti.jobs.amounts import memory
-from tutti.jobs.problems import Misread
+from tutti.jobs.file import Lines, toml_lines
+from tutti.jobs.problems import BadJob, Misread, Problem, nearest
 from tutti.views.queue import known_columns
-
-UNKNOWN = re.compile(r"unknown field `(\w+)`(?: - at `\$?\.?([^`]*)`)?")
 
 
 class QueueSettings(Data, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class QueueSettings(Data, frozen=True, kw_only=True):
 class DeviceSettings(Data, frozen=True, kw_only=True):
     """Which devices there are."""
 
-    made_up: str = ""
+    made_up: int | str = ""
     """Made-up ones instead of real ones: '8', '4x8' (nodes x devices), '2x4x8:h100' (racks x nodes x devices)."""
     exclude: tuple[int, ...] = ()
     """Devices that are never used."""
@@ -141,7 +141,10 @@ def read_settings(path: Path) -> Settings:
 def checked(text: str, source: str) -> Settings:
     """The configuration in a text, after everything in it was tried."""
     try:
-        settings = msgspec.convert(tomllib.loads(text), Settings)
+        data = tomllib.loads(text)
+        if problems := list(_problems(data, text, source)):
+            raise BadJob(problems, source)
+        settings = msgspec.convert(data, Settings)
         settings.engine_policy()
         settings.engine_queues()
         for names in settings.columns.values():
@@ -154,7 +157,7 @@ def checked(text: str, source: str) -> Settings:
         what = str(problem).replace(found[0] if found else "(at end of document)", "" if found else "where it ends")
         raise Misused(f"the configuration is not TOML: {what}", f"{source}, line {line}") from None
     except msgspec.ValidationError as problem:
-        raise Misused(f"the configuration is wrong: {problem}", source, _meant(str(problem))) from None
+        raise Misused(f"the configuration is wrong: {problem}", source) from None
     except (ValueError, Misread) as problem:
         raise Misused(f"the configuration is wrong: {problem}", source) from None
     unknown = [
@@ -165,15 +168,45 @@ def checked(text: str, source: str) -> Settings:
     return settings
 
 
-def _meant(problem: str) -> str | None:
-    found = UNKNOWN.search(problem)
-    if not found:
-        return None
-    kinds = {"devices": DeviceSettings, "logs": LogSettings, "history": HistorySettings}
-    table = (found[2] or "").split(".")[0].split("[")[0]
-    kind = QueueSettings if table == "queues" else kinds.get(table, Settings)
-    close = get_close_matches(found[1], kind.__struct_fields__, n=1, cutoff=0.5)
-    return close[0] if close else ", ".join(kind.__struct_fields__)
+def _problems(data: dict[str, Any], text: str, source: str) -> Iterator[Problem]:
+    """Keys that nobody knows and values of the wrong kind, all of them, each with its line."""
+    line_of = toml_lines(text)
+    for path, found, kind in _tables(data):
+        known = {key: value for key, value in found.items() if key in kind.__struct_fields__}
+        for key in found.keys() - known.keys():
+            here = (*path, key)
+            hint = nearest(key, kind.__struct_fields__)
+            yield Problem(f"unknown key {'.'.join(here)!r}", "", hint, source, line_of(*here))
+        for key, value in known.items() if path else ():
+            try:
+                msgspec.convert({key: value}, kind)
+            except msgspec.ValidationError as problem:
+                here = (*path, key)
+                what = str(problem).partition(" - at ")[0].replace("`", "").lower()
+                yield Problem(f"{'.'.join(here)}: {what}", "", "", source, line_of(*here))
+    yield from _of_policy(data.get("policy"), line_of, source)
+
+
+def _of_policy(written: object, line_of: Lines, source: str) -> Iterator[Problem]:
+    """What the engine says of the policy, with the lines that it has here."""
+    try:
+        read_policy(_toml(written if isinstance(written, dict) else {}))
+    except BadPolicy as wrong:
+        for one in wrong.problems:
+            here = ("policy", *filter(None, one.where.split(".")))
+            yield Problem(f"{'.'.join(here)}: {one.what}", "", one.hint, source, line_of(*here))
+
+
+def _tables(data: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, Any], type[Data]]]:
+    """Every table of the configuration, with where it stands and what may be in it."""
+    yield (), data, Settings
+    for name, kind in (("devices", DeviceSettings), ("logs", LogSettings), ("history", HistorySettings)):
+        if isinstance(found := data.get(name), dict):
+            yield (name,), found, kind
+    queues = data.get("queues")
+    for name, found in queues.items() if isinstance(queues, dict) else ():
+        if isinstance(found, dict):
+            yield ("queues", name), found, QueueSettings
 
 
 def _toml(data: dict[str, object]) -> str:

@@ -19,12 +19,15 @@ class Bar(NamedTuple):
     ended: int
 
 
-def letters(jobs: Iterable[str]) -> dict[str, str]:
-    """A letter for every job: its own first letter where that is still free; the many of a stream share one."""
+def letters(jobs: Iterable[str], alone: bool = False) -> dict[str, str]:
+    """A letter for every job: its own first letter where that is still free; the many of a stream share one.
+
+    With `alone` every job has one of its own as long as there are letters.
+    """
     found: dict[str, str] = {}
     stems: dict[str, str] = {}
     for job in jobs:
-        stem = job.rstrip(digits).rstrip("-") or job
+        stem = job if alone else job.rstrip(digits).rstrip("-") or job
         if stem not in stems:
             own = [letter for letter in stem.upper() if letter in LETTERS]
             left = [letter for letter in [*own, *LETTERS] if letter not in stems.values()]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .gantt import letters
+from .gantt import LETTERS, letters
 
 MARKS = {"free": "·", "drained": "x", "foreign": "!", "broken": "!", "draining": "~"}
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
@@ -16,7 +16,7 @@ def node_lines(answer: Mapping[str, Any], coloured: bool, wide: bool = False) ->
     if not nodes:
         return ["no daemon runs here, so nothing is given away; `tutti run` starts one"]
     jobs = list(dict.fromkeys(cell["job"] for node in nodes for cell in node["devices"] if cell["job"]))
-    known = letters(jobs)
+    known = letters(jobs, alone=len(jobs) <= len(LETTERS))
     paint = {job: COLOURS[at % len(COLOURS)] for at, job in enumerate(jobs)} if coloured else {}
     pad = max(len(node["name"]) for node in nodes)
     lines = []
