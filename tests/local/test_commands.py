@@ -121,6 +121,7 @@ def test_nodes_drain_queues_report_plan(made):
     assert tutti(made, "undrain", "0").returncode == 0
     assert tutti(made, "drain", "nothing").returncode == 3
     assert "default" in tutti(made, "queues").stdout
+    made.submit("true", name="used").wait()
     assert "it adds up" in tutti(made, "report").stdout
     assert "device-hours" in tutti(made, "report", "--users").stdout
     assert "would start now" in tutti(made, "plan", "--workers", "2", "--", "true").stdout
