@@ -44,3 +44,7 @@ class NoDaemon(TuttiError):
     """Nothing is running here to ask."""
 
     exit_code = 5
+
+
+class Died(NoDaemon):
+    """A daemon was here and has not said goodbye: whoever finds that out may start it again."""

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import yaml
@@ -151,7 +152,10 @@ def test_config_is_checked_and_reloaded(made):
 
 def test_a_backup_can_be_put_in_place(made):
     assert tutti(made, "run", "--name", "backed-up", "--", "true").returncode == 0
-    where = tutti(made, "backup").stdout.strip()
+    where = tutti(made, "backup", "mine.db").stdout.strip()
+    assert where == str(made.path / "mine.db")
+    assert Path(where).stat().st_mode & 0o777 == 0o600
+    assert "cannot be written" in tutti(made, "backup", "no/such/folder").stderr
     assert tutti(made, "backup", "--restore", where).returncode == 4
     with box("4", start=False) as other:
         assert tutti(other, "backup", "--restore", where).returncode == 0
@@ -281,6 +285,24 @@ def test_python_users_have_the_same(made, monkeypatch):
     assert "free" in repr(cluster)
     assert cluster._repr_html_().count("<span") == sum(len(node["devices"]) for node in cluster.nodes)
     client.close()
+
+
+def test_a_daemon_that_died_is_started_again_by_whoever_asks():
+    with box("2") as mine:
+        mine.submit("sleep", "600", name="stays", grace="0s")
+        mine.becomes("stays", "running")
+        mine.kill()
+        try:
+            asked = tutti(mine, "queue", "-o", "name")
+            assert (asked.stdout, asked.returncode) == ("stays\n", 0)
+            assert "the daemon had died" in asked.stderr
+            assert mine.client.get("/v1/status")["devices"] == 2
+            mine.client.close()
+        finally:
+            assert tutti(mine, "stop").returncode == 0
+        stopped = tutti(mine, "queue")
+        assert (stopped.stdout, stopped.returncode) == ("", 5)
+        assert "1 job has not ended" in stopped.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from tutti.errors import Misused, NoDaemon, NotFound, Refused, TuttiError
+from tutti.errors import Died, Misused, NoDaemon, NotFound, Refused, TuttiError
 
 from .home import Home, home
 
@@ -121,7 +121,8 @@ class Client:
         if self.home.is_shared:
             said = "the service that all users of this machine share is not running"
             return NoDaemon(said, str(self.home.path), "systemctl start tutti; TUTTI_HOME=FOLDER for one of your own")
-        return NoDaemon("no daemon is running here", str(self.home.path), "tutti run ... starts one")
+        kind = Died if self.home.socket.exists() else NoDaemon
+        return kind("no daemon is running here", str(self.home.path), "tutti run ... starts one")
 
     def is_up(self) -> bool:
         """Whether a daemon answers."""

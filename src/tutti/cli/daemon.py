@@ -1,5 +1,6 @@
 """`tutti stop`, `backup`, `config`, `audit`: the daemon itself."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -47,14 +48,17 @@ def _is_up(pid: int) -> bool:
 
 @click.command()
 @click.option("--restore", type=click.Path(path_type=Path), metavar="FILE", help="Put a backup in the journal's place.")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @output_option
-def backup(restore: Path | None, output: str) -> None:
+def backup(file: Path | None, restore: Path | None, output: str) -> None:
     """Copy or restore the journal.
 
-    Copy the journal while it is in use, and print where to.
+    Copy the journal while it is in use, and print where to: a file in the home, or the one that is named.
     """
     if restore is None:
         answer = Client().post("/v1/backup")
+        if file is not None:
+            answer = {**answer, "said": _moved(Path(answer["said"]), file)}
         show(answer, output, lambda: [answer["said"]], [answer["said"]])
         return
     where = home()
@@ -66,9 +70,18 @@ def backup(restore: Path | None, output: str) -> None:
     show({"schema": "tutti/v1", "done": True, "said": told}, output, lambda: [told], [str(restore)])
 
 
+def _moved(made: Path, target: Path) -> str:
+    """A backup where somebody wants to have it, readable to nobody else."""
+    target = target / made.name if target.is_dir() else target
+    try:
+        shutil.move(made, target)
+    except OSError as problem:
+        raise Refused(f"it cannot be written: {problem.strerror}", str(target), f"it is in {made}") from None
+    return str(target.absolute())
+
+
 def restored(source: Path, journal: Path) -> str:
     """Put a backup in place; what was there is kept beside it."""
-    import shutil  # noqa: PLC0415
     import sqlite3  # noqa: PLC0415
 
     try:

@@ -10,7 +10,7 @@ import click
 
 import tutti
 from tutti.cli.commands import COMMANDS, Entry
-from tutti.errors import Misused, TuttiError
+from tutti.errors import Died, Misused, TuttiError
 
 INTERRUPTED = 130
 
@@ -93,7 +93,11 @@ def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
     """Run one command line and return its exit code; nothing is raised."""
     debug = wants_debug(arguments)
     try:
-        return make_group(table).main(arguments, prog_name="tutti", standalone_mode=False) or 0
+        try:
+            return _run(arguments, table)
+        except Died:
+            _start_again()
+            return _run(arguments, table)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -104,6 +108,18 @@ def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
         error = in_words(problem)
         click.echo(_traceback() if debug else str(error), err=True)
         return exit_code(error, arguments, table)
+
+
+def _run(arguments: list[str], table: Mapping[str, Entry]) -> int:
+    return make_group(table).main(arguments, prog_name="tutti", standalone_mode=False) or 0
+
+
+def _start_again() -> None:
+    """Nobody shall hear that there is nothing where gangs run on, or jobs wait for a daemon that was killed."""
+    from tutti.api.client import Client  # noqa: PLC0415 - a daemon rarely dies
+
+    Client().start()
+    click.echo("tutti: the daemon had died, and was started again", err=True)
 
 
 def _traceback() -> str:

@@ -4,9 +4,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 F = TypeVar("F", bound=Callable[..., Any])
 Answer = dict[str, Any]
@@ -70,14 +73,30 @@ def is_coloured() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
+def _unfinished(journal: "Path") -> int:
+    """Jobs that a daemon left behind when it was stopped."""
+    import sqlite3  # noqa: PLC0415 - only where no daemon can be asked
+    from contextlib import closing  # noqa: PLC0415
+
+    try:
+        with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as base:
+            return int(base.execute("SELECT count(*) FROM jobs WHERE ended = 0").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
 def empty_without_daemon(ask: Callable[[], Answer], empty: Answer) -> Answer:
     """Commands that only read answer 'nothing' where no daemon runs; of a service that is down nobody knows."""
     from tutti.api.home import home  # noqa: PLC0415
-    from tutti.errors import NoDaemon  # noqa: PLC0415
+    from tutti.errors import Died, NoDaemon  # noqa: PLC0415
 
     try:
         return ask()
-    except NoDaemon:
-        if home().is_shared:
+    except NoDaemon as gone:
+        if home().is_shared or isinstance(gone, Died):
             raise
+        if left := _unfinished(home().journal):
+            number = "1 job has" if left == 1 else f"{left} jobs have"
+            what = f"no daemon is running here, and {number} not ended"
+            raise NoDaemon(what, gone.where, "tutti serve, or the next tutti run, starts one") from None
         return {"schema": "tutti/v1", **empty}

@@ -218,6 +218,9 @@ class Daemon:
         await self.service.stopping.wait()
         looking.cancel()
         server.close()
+        # Whoever finds the socket and nobody listening takes the daemon for dead and starts it again.
+        with contextlib.suppress(OSError):
+            self.home.socket.unlink()
         if self._port is not None:
             self._port.close()
         await asyncio.wait([driving], timeout=5)
@@ -229,8 +232,6 @@ class Daemon:
         self.keep()
         self.backend.close()
         self.journal.close()
-        with contextlib.suppress(OSError):
-            self.home.socket.unlink()
 
     def _reload(self) -> None:
         self.backend.spawn(self.service.reload(Request(method="POST", path="/", user="SIGHUP", uid=os.getuid())))
@@ -305,14 +306,14 @@ def problem_json(problem: Exception) -> bytes:
 
 
 def devices_in_use(where: Home) -> str:
-    """Made-up devices on which gangs of an earlier daemon run on: nobody has to name them again."""
+    """Made-up devices that gangs of an earlier daemon run on or wait for: nobody has to name them again."""
     try:
         with contextlib.closing(sqlite3.connect(f"file:{where.journal}?mode=ro", uri=True)) as base:
-            runs = base.execute("SELECT 1 FROM runs WHERE phase != 'ended' LIMIT 1").fetchone()
+            jobs = base.execute("SELECT 1 FROM jobs WHERE ended = 0 LIMIT 1").fetchone()
             spec = base.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()
     except sqlite3.Error:
         return ""
-    return str(spec[0]) if runs and spec else ""
+    return str(spec[0]) if jobs and spec else ""
 
 
 def is_alone(where: Home, patience_s: float = LOCK_S) -> bool:

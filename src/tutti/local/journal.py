@@ -89,6 +89,8 @@ class Journal:
     def backup(self, target: Path) -> None:
         """A copy of the journal as of now, whole, while it is in use."""
         target.parent.mkdir(parents=True, exist_ok=True)
+        # What jobs were submitted with is in it, and people put keys into variables.
+        target.touch(mode=0o600)
         with contextlib.closing(sqlite3.connect(target)) as copy:
             self.reader.backup(copy)
 
