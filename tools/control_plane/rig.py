@@ -27,7 +27,7 @@ GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodG
 SERVED = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
 OFF = "ServiceAccount,TaintNodesByCondition,DefaultStorageClass,StorageObjectInUseProtection"
 SCHEDULER = "system:serviceaccount:tutti-system:tutti"
-READY_IN = 60.0
+READY_IN = 200.0
 SELDOM = {"GOGC": "300"}
 """For the races: a server that is seconds old has so small a heap that it collects rubbish most of the time, which one
 that has been up for an hour does not. The same for every scheduler; the schedulers themselves run as they are."""
@@ -216,7 +216,7 @@ def _answers(rig: Rig) -> bool:
         context = ssl.create_default_context(cafile=str(rig.ca))
         headers = {"Authorization": f"Bearer {rig.admin}"}
         request = urllib.request.Request(f"{rig.url}/readyz", headers=headers)  # noqa: S310 - https only
-        with urllib.request.urlopen(request, context=context, timeout=5) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, context=context, timeout=20) as answer:  # noqa: S310
             return bool(answer.status == 200)
     return False
 
