@@ -90,7 +90,7 @@ class Watch:
     def yield_to_others(self) -> None:
         """A process that is taken apart gives its memory back when nobody else needs the processor."""
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PGRP, self.pid, LESS_URGENT)
+            os.setpriority(os.PRIO_PGRP, self.pid, max(LESS_URGENT, os.getpriority(os.PRIO_PGRP, self.pid)))
 
     def is_stopped(self) -> bool:
         """Whether it was frozen by a signal or a debugger."""
