@@ -1,12 +1,15 @@
 """Rough weather: a slow server, events told twice, tokens that expire, clocks that differ, stubborn budgets."""
 
 import asyncio
+import copy
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.kube.proxy import Proxy, behind
 from tests.kube.test_faults import check
-from tools.control_plane.stage import gang, many, pod
+from tools.control_plane.stage import gang, group, many, pod
 from tutti.drive.estimates import History
 from tutti.engine.model import Coupling, Gang, Role, Shape
 from tutti.kube import memory, reload
@@ -202,5 +205,45 @@ def test_pods_of_a_group_that_disagree(play):
             await play.until_bound("a-")
             await play.stage.make(*gang("b", 1))
             await play.until_bound("b-")
+
+    play(scene)
+
+
+def test_a_scheduler_that_dies_while_a_gang_moves(play):
+    async def scene(play):
+        await play.nodes(2)
+        policy = Config().policy
+        place = msgspec.structs.replace(policy.place, migrate=True)
+        config = Config(policy=msgspec.structs.replace(policy, place=place))
+        may_move: dict[str, Any] = {"owner": "a", "annotations": {"tutti.dev/movable": "true"}}
+        fillers = [pod(f"f{at}", gpus=4, scheduler="other", nodeName=f"n{at}") for at in range(2)]
+        await play.stage.make(*fillers)
+
+        async with play.scheduler(config) as scheduler:
+            await play.stage.make(
+                group("a", 2), *(pod(f"a-{at}", "a", 4, **copy.deepcopy(may_move)) for at in range(2))
+            )
+            await play.until_bound("a-")
+
+            async def runs():
+                return any(job.life.state == "running" for job in scheduler.jobs())
+
+            await play.until(runs, "it runs")
+            for filler in fillers:
+                await play.stage.remove(f"/api/v1/namespaces/default/pods/{filler['metadata']['name']}")
+            await play.stage.make(*gang("b", 1, 8))
+
+            async def left():
+                return len(await play.bound("a-")) == 1
+
+            await play.until(left, "one has gone")
+            await play.settle(scheduler)
+            assert not await play.bound("b-")
+        async with play.scheduler(config):
+            await play.stage.make(pod("a-9", "a", 4, **copy.deepcopy(may_move)))
+            await play.until_bound("a-", "b-")
+            nodes = await play.bound("a-", "b-")
+            assert len({nodes[name] for name in nodes if name.startswith("a-")}) == 1
+            assert len(nodes) == 3
 
     play(scene)

@@ -147,6 +147,7 @@ class Hands:
 
     def move(self, gang: GangSeen, uids: list[str]) -> None:
         """Write down where a gang is to be from now on, then evict those who are not there."""
+        going = self._told_to_go(gang, uids)
 
         async def written() -> None:
             try:
@@ -154,7 +155,8 @@ class Hands:
                     await self._write_placement(placement.placement(gang, self.generation, self._deadline()))
                     gang.is_placed = True
             finally:
-                self.evict(gang, uids)
+                for uid in going:
+                    self._send_away(gang, uid)
 
         self.do(written)
 
@@ -279,19 +281,25 @@ class Hands:
 
     def evict(self, gang: GangSeen, uids: list[str]) -> None:
         """Evict pods of a gang; each is asked for again until a disruption budget lets it go."""
-        for uid in uids:
-            seat = gang.seats.get(uid)
-            pod = gang.pods.get(uid)
-            if seat is None or seat.leaving:
-                continue
-            seat.leaving = True
-            if seat.flying:
-                continue
-            if pod is None or (not seat.bound and not pod.node):
-                # It never got there, so that there is nothing to take away.
-                del gang.seats[uid]
-            else:
-                self.do(lambda pod=pod, gang=gang: self._evict(gang, pod, 0))  # type: ignore[misc]
+        for uid in self._told_to_go(gang, uids):
+            self._send_away(gang, uid)
+
+    def _told_to_go(self, gang: GangSeen, uids: list[str]) -> list[str]:
+        """Their seats are given up from now on, so that nobody takes the gang for whole; those not told before."""
+        going = [uid for uid in uids if uid in gang.seats and not gang.seats[uid].leaving]
+        for uid in going:
+            gang.seats[uid].leaving = True
+        return going
+
+    def _send_away(self, gang: GangSeen, uid: str) -> None:
+        seat, pod = gang.seats.get(uid), gang.pods.get(uid)
+        if seat is None or seat.flying:
+            return
+        if pod is None or (not seat.bound and not pod.node):
+            # It never got there, so that there is nothing to take away.
+            del gang.seats[uid]
+        else:
+            self.do(lambda: self._evict(gang, pod, 0))
 
     async def _evict(self, gang: GangSeen, pod: Seen, attempt: int) -> None:
         if pod.uid not in gang.pods or pod.uid not in gang.seats or not gang.seats[pod.uid].leaving:
