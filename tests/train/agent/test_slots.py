@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from tutti.train.agent import slots
-from tutti.train.agent.shelf import Entry, Shelf, TooSmall
+from tutti.train.agent.shelf import Entry, Shelf, TooSmall, megabytes
 from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
 
 
@@ -83,6 +83,12 @@ def test_slots_that_do_not_fit_are_refused_with_the_numbers(tmp_path):
     with pytest.raises(TooSmall, match=r"need .* MiB of memory and .* MiB are free"):
         shelf.reserve(Entry("m0-0", 100, 1 << 50, 2))
     assert list(tmp_path.iterdir()) == []
+    assert [megabytes(size) for size in (0, 300 << 10, 3 << 19, 200 << 20)] == [
+        "0 MiB",
+        "300 KiB",
+        "1.5 MiB",
+        "200 MiB",
+    ]
 
 
 def test_a_shelf_is_found_again_and_given_back(tmp_path):

@@ -132,4 +132,7 @@ def group_free_bytes() -> int | None:
 
 
 def megabytes(size: int) -> str:
+    """A size for people: whole mebibytes, and small ones to where they differ."""
+    if 0 < size < 10 << 20:
+        return f"{size / 2**20:.1f} MiB" if size >= 1 << 20 else f"{size / 2**10:,.0f} KiB"
     return f"{size / 2**20:,.0f} MiB"
