@@ -52,6 +52,8 @@ def test_swf_with_its_machine_users_estimates_and_outcomes(tmp_path):
 def test_a_job_is_called_what_its_trace_calls_it(tmp_path):
     log = read(tmp_path, SWF)
     assert [split_name(log, row.name) for row in log.rows] == [("3", "1"), ("4", "2"), ("5", "3")]
+    nameless = read(tmp_path, PHILLY)
+    assert [split_name(nameless, row.name) for row in nameless.rows] == [("3", "3"), ("2", "2")]
 
 
 def test_swf_compressed_is_read_as_it_is(tmp_path):

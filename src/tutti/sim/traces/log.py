@@ -73,9 +73,9 @@ def line_of(log: Log, row: Row) -> int:
 
 
 def split_name(log: Log, name: str) -> tuple[str, str]:
-    """The line a job comes from ('' where it comes from none), and what it is called there."""
+    """The line a job comes from ('' where from none), and what it is called: its line where it has no name."""
     line, _, called = name.partition("-") if log.kind in OF_LINES else ("", "", name)
-    return line.lstrip("0"), called
+    return line.lstrip("0"), called or line
 
 
 class Entries:
