@@ -50,8 +50,11 @@ NODES_HELP = frozenset(
 """Reasons that more nodes would end: only these carry the word that autoscalers look for. Where no node at all has a
 resource or a label, the pool that would have it may be empty.
 """
+QUICK = 0.01
 REST = 8.0
-"""How much longer than it takes to look at everything nobody looks again: very many gangs wait at no great cost."""
+"""A look at everything that takes longer than that is not repeated for so many times as long: very many gangs wait at
+no great cost.
+"""
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
 COMPONENT = "tutti"
@@ -109,7 +112,7 @@ class Teller:
         return time.monotonic() - self.mirror.arrived < COMING
 
     async def _tell_all(self) -> None:
-        began = time.monotonic()
+        began = time.process_time()
         waiting = any(gang.is_entered and not gang.is_seated for gang in self.mirror.gangs.values())
         self._rest_until = 0.0
         answers = self.reasons() if waiting else {}
@@ -118,7 +121,8 @@ class Teller:
         self._until = time.monotonic() + ELABORATE
         jobs = [self._tell_one(gang, answers.get(gang.key)) for gang in list(self.mirror.gangs.values())]
         told = [job for job in jobs if job is not None]
-        self._rest_until = time.monotonic() + min((time.monotonic() - began) * REST, PATIENCE)
+        spent = max(time.process_time() - began - QUICK, 0.0)
+        self._rest_until = time.monotonic() + min(spent * REST, PATIENCE)
         if told:
             await asyncio.gather(*told)
         misread, self.mirror.misread = self.mirror.misread, []
