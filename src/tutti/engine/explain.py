@@ -161,17 +161,21 @@ def _of_seated(job: Job) -> str:
     have = sum(held.members for held in life.seats)
     if life.lost:
         lost = sum(held.members for held in life.lost)
-        return f"it runs with {have} members; {lost} were lost and are to be replaced"
+        return f"it runs with {_so_many(have)}; {lost} lost and to be replaced"
     if life.state is State.DRAINING:
         return f"it is leaving{' for ' + life.leaving_for if life.leaving_for else ''}"
     if life.state is State.STARTING:
-        return f"its {have} members are coming up"
+        return "its only member is coming up" if have == 1 else f"its {have} members are coming up"
     most = sum(max(role.max, role.want, role.min) for role in gang.roles)
     if have >= most:
-        return f"it runs with {have} members, all it asked for"
+        return f"it runs with {_so_many(have)}, all it asked for"
     if gang.resizing is Resizing.NONE:
-        return f"it runs with {have} members of at most {most}; it cannot change its size while it runs"
-    return f"it runs with {have} members of at most {most}; it grows when there is room that nobody waits for"
+        return f"it runs with {_so_many(have)} of at most {most}; it cannot change its size while it runs"
+    return f"it runs with {_so_many(have)} of at most {most}; it grows when there is room that nobody waits for"
+
+
+def _so_many(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
 
 
 # -- gangs that wait
