@@ -19,7 +19,6 @@ from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
-from tutti.train.agent.watch import LESS_URGENT
 from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from tutti.train.job import Job
 
 Apply = Callable[[], None]
+LESS_URGENT = 10
 
 
 def take_place(job: Job) -> None:

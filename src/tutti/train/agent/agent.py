@@ -326,7 +326,6 @@ class Agent:
             code = None if seat.is_doomed else seat.watch.doom()
             if code is not None:
                 seat.is_doomed = True
-                seat.watch.yield_to_others()
                 self._note_end(seat, code)
 
     def _look_at_beats(self) -> None:

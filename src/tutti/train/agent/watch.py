@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from pathlib import Path
 
 FLAGS, EXIT_CODE = 6, 49
 PF_EXITING = 0x4
-LESS_URGENT = 10
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 """Another for each start of the machine; a test may name another file."""
 
@@ -86,11 +84,6 @@ class Watch:
             return self._stat >= 0 and is_exiting(fields_of(os.pread(self._stat, 1024, 0).decode()))
         except (OSError, IndexError):
             return True
-
-    def yield_to_others(self) -> None:
-        """A process that is taken apart gives its memory back when nobody else needs the processor."""
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PGRP, self.pid, max(LESS_URGENT, os.getpriority(os.PRIO_PGRP, self.pid)))
 
     def is_stopped(self) -> bool:
         """Whether it was frozen by a signal or a debugger."""
