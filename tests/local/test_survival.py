@@ -15,7 +15,7 @@ import pytest
 from tests.local.stage import Box, box, until
 from tutti.api.client import job_path
 from tutti.errors import NoDaemon, Refused, TuttiError
-from tutti.local.keeper import records
+from tutti.local.keeper import cgroup, records
 from tutti.local.keeper.locks import is_held
 
 ONCE_MORE = "echo $TUTTI_ATTEMPT >> tries; test $TUTTI_ATTEMPT = 0 || exit 0; exec sleep 600"
@@ -460,3 +460,15 @@ def test_a_kill_while_recovering_from_a_kill(tmp_path):
             assert made.client.job("b").wait() == 0
             assert (made.path / "a").read_text() == "x\n"
             assert (made.path / "b").read_text() == "x\nx\n"
+
+
+def test_the_control_group_of_a_keeper_that_was_killed_is_removed(four):
+    job = four.submit("sleep", "600", name="ward", retries=0, grace="0s", on_loss="fail")
+    four.becomes("ward", "running")
+    keeper = four.keepers()[0]
+    group = Path(cgroup.path_of(keeper) or "nowhere")
+    was_there = group.is_dir()
+    os.kill(keeper, signal.SIGKILL)
+    assert job.wait() != 0
+    until(lambda: not group.is_dir(), "its end")
+    assert was_there == (group.is_absolute() and os.access(group.parent, os.W_OK))

@@ -15,7 +15,7 @@ from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
 from tutti.train.boxes import Box, whole
 from tutti.train.memory import Memory
-from tutti.train.snapshot import Camera, lay_out
+from tutti.train.snapshot import Camera, lay_out, writable
 from tutti.train.state import Leaf, Protected
 
 WRAPS = ["ddp", "fsdp"]
@@ -263,3 +263,27 @@ def test_a_run_goes_on_from_a_folder_when_memory_is_gone(launch, tmp_path, wrap,
     check_samples(again, epochs=2, samples=300)
     same_on_all(again)
     claim(wrap, "L1")
+
+
+class Shown:
+    """A slot of which only the label matters."""
+
+    def __init__(self, step, generation):
+        self._label = Label(generation, step, "", 0, 0)
+
+    def label(self):
+        return self._label
+
+
+@pytest.mark.parametrize(
+    ("held", "complete", "best"),
+    [
+        pytest.param([(131, 54), (132, 54)], (132, 54), 0, id="the older one goes"),
+        pytest.param([(131, 54), (132, 54)], (131, 54), 1, id="not the one that is complete"),
+        pytest.param([(7, 91), (7, 92)], (7, 91), 1, id="a newer generation that never was whole goes"),
+        pytest.param([(7, 91), (7, 92)], (7, 92), 0, id="once it is whole the older one goes"),
+        pytest.param([(7, 91), (8, 91)], (-1, -1), 0, id="nothing is known: the newest stays"),
+    ],
+)
+def test_the_part_of_what_is_complete_is_never_written_over(held, complete, best):
+    assert writable([Shown(*one) for one in held], complete) == [best]

@@ -91,7 +91,7 @@ def _groups_of_service() -> Iterator[Finding]:
 def _groups() -> Iterator[Finding]:
     from tutti.local.keeper import cgroup  # noqa: PLC0415
 
-    group = cgroup.make(f"tutti-doctor-{os.getpid()}")
+    group = cgroup.make()
     if group is None:
         yield "note", "cgroup v2", WITHOUT
     else:

@@ -16,8 +16,9 @@ from .backend import LocalBackend
 from .ends import Fate, Verdict
 from .fault import now_us, point
 from .held import Held, Run
-from .keeper import records, tree
+from .keeper import records
 from .layout import seats_of
+from .remains import clear_away
 from .settings import Settings
 
 CANCEL_S = 5.0
@@ -160,7 +161,7 @@ class Recovery:
             except OSError:
                 self._backend.spawn(self._backend.remains.look(held, run))
             return
-        await asyncio.to_thread(tree.sweep, run.nonce)
+        await asyncio.to_thread(clear_away, run)
         record = self._backend.read_exit(run) or {"why": "", "code": -9, "first": 0, "lost_first": True}
         self._backend.over(held, run, record)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.engine import events as ev
 from tutti.engine.model import SECOND, Progress
+from tutti.train.agent.watch import state_of
 
 from . import shelf
 from .ends import died, exit_code
 from .fault import now_us as _now
 from .held import Held, Placed, Run
-from .keeper import records, tree
+from .keeper import cgroup, records, tree
 from .layout import seats_of
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Remains:
     async def bury(self, held: Held, run: Run) -> None:
         """A keeper that was killed: what it left behind is ended, and the run counts as lost."""
         began = has_begun(run)
-        await asyncio.to_thread(tree.sweep, run.nonce)
+        await asyncio.to_thread(clear_away, run)
         await asyncio.to_thread(_last_words, run)
         if held.run is not run:
             return
@@ -168,6 +169,14 @@ class Remains:
         else:
             self._backend.on_news(held, "lost", "the process that keeps it was killed")
             self._backend.over(held, run, {"why": "", "code": -9, "first": 0, "lost_first": True})
+
+
+def clear_away(run: Run) -> None:
+    """What is left of a run whose keeper was killed: processes, and the control group that only it would remove."""
+    tree.sweep(run.nonce)
+    keeper = records.keeper_of(str(run.folder))
+    if keeper and not state_of(keeper):
+        cgroup.clear(keeper)
 
 
 def has_begun(run: Run) -> bool:

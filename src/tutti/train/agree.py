@@ -20,6 +20,8 @@ class Claim:
     in_doubt: bool = False
     is_sharded: bool = False
     is_whole: bool = True
+    complete: tuple[int, int] = (EMPTY, EMPTY)
+    """The newest step, and of which generation, that it knows all ranks to have kept."""
 
     def to_record(self) -> dict[str, Any]:
         return asdict(self)

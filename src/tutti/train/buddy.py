@@ -14,7 +14,7 @@ from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
 from tutti.train.group import Group
 from tutti.train.member import Member
-from tutti.train.snapshot import Layout, cut, lay_out_shards, table_of, view_of, writable
+from tutti.train.snapshot import NO_STEP, Layout, cut, lay_out_shards, table_of, view_of, writable
 from tutti.train.state import Leaf
 
 TABLE_ROOM = 1 << 16
@@ -26,7 +26,7 @@ class Buddies:
     def __init__(self, member: Member, slots: int) -> None:
         self.member = member
         self.count = slots
-        self.complete = -1
+        self.complete = NO_STEP
         self._for: tuple[Any, ...] = ()
         self._layout: Layout | None = None
         self._theirs: dict[int, tuple[bytes, int]] = {}

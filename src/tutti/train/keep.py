@@ -11,11 +11,13 @@ from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
 from tutti.train.buddy import Buddies
 from tutti.train.member import Member
-from tutti.train.snapshot import Camera, Layout, lay_out, table_of
+from tutti.train.snapshot import NO_STEP, Camera, Layout, lay_out, table_of
 from tutti.train.state import Leaf
 
 TABLE_ROOM = 1 << 16
 PATIENCE = 3
+BUSY_S = 1.0
+"""How long a shard waits for a slot that is being read: nobody else could bring its state back."""
 
 
 class Keeper:
@@ -30,7 +32,7 @@ class Keeper:
         self.shelf = ""
         self.is_split = False
         self.state_bytes = 0
-        self.complete = -1
+        self.complete = NO_STEP
         self.buddies = Buddies(member, slots)
         self._camera: Camera | None = None
         self._layout: Layout | None = None
@@ -41,9 +43,9 @@ class Keeper:
         self._began = time.monotonic()
         self.cost_s = 0.0
 
-    def is_complete(self, step: int) -> None:
+    def is_complete(self, step: int, generation: int) -> None:
         """All ranks have sealed this step: it is not overwritten until they have sealed a newer one."""
-        self.complete = self.buddies.complete = step
+        self.complete = self.buddies.complete = (step, generation)
 
     def is_due(self, step: int, step_s: float) -> bool:
         """Whether the step just computed should be kept."""
@@ -55,9 +57,9 @@ class Keeper:
             return False
         return step - self.step >= self.interval(step_s)
 
-    def take_over(self, step: int) -> None:
+    def take_over(self, step: int, generation: int) -> None:
         """This step was read back from memory, where it is complete without us: we need not keep it once more."""
-        self.is_complete(step)
+        self.is_complete(step, generation)
         self.step = step
 
     def interval(self, step_s: float) -> int:
@@ -81,7 +83,10 @@ class Keeper:
         label = Label(generation, step, kind, layout.data_bytes, 0)
         camera = self._ready(layout, len(table_of(layout.text, rest)))
         camera.complete = self.complete
-        return camera.take(label, leaves, layout, rest)
+        until = time.monotonic() + (BUSY_S if self.is_split else 0.0)
+        while not (is_kept := camera.take(label, leaves, layout, rest)) and time.monotonic() < until:
+            time.sleep(0.002)
+        return is_kept
 
     def note_cost(self, taken_s: float) -> None:
         """How long the loop stood still for a snapshot, from reading the state to sealing the slot."""

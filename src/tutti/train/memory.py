@@ -70,6 +70,8 @@ class Memory:
     is_checked: bool = False
     sealed: list[Sealed] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    """Slots that are being written, or were when their writer ended."""
     _pins: ExitStack = field(default_factory=ExitStack)
     _complete: dict[int, list[Sealed]] = field(default_factory=dict)
     _known: dict[tuple[tuple[bytes, bytes], ...], bool] = field(default_factory=dict)
@@ -110,6 +112,10 @@ class Memory:
         whole_rest: dict[str, Any] = merge([plain.loads(text) for text in texts])
         return whole_rest
 
+    def generation(self, step: int) -> int:
+        """Whose parts of a complete step are read."""
+        return self._of(step)[0].label.generation
+
     def reader(self, step: int, prefer: Iterable[str] = ()) -> Reader:
         return Reader(self._of(step), tuple(prefer))
 
@@ -131,7 +137,8 @@ class Memory:
     def _pin(self, source: str, slot: Slot) -> None:
         try:
             label = self._pins.enter_context(slot.reading())
-        except (Busy, NotSealed):
+        except (Busy, NotSealed) as why:
+            self.passed_over.append(f"{source} ({'in use' if isinstance(why, Busy) else 'not sealed'})")
             slot.close()
             return
         if self.is_checked and not slot.is_intact(label):

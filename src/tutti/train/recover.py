@@ -25,6 +25,7 @@ from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
+from tutti.train.snapshot import NO_STEP
 
 if TYPE_CHECKING:
     from tutti.train.job import Job
@@ -176,6 +177,7 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
+            spare_newest(job, claims)
             snapshot(job, is_together=False)
     claims = [
         replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims
@@ -231,7 +233,20 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     """
     has_state = not (job.is_fresh or job.is_standby or job.is_torn)
     is_split = shards(job)
-    return Claim(member_of(job).name, job.course.step if has_state else EMPTY, in_doubt, is_split, not is_split)
+    complete = job.keeper.complete if job.keeper else NO_STEP
+    step = job.course.step if has_state else EMPTY
+    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete)
+
+
+def spare_newest(job: Job, claims: list[Claim]) -> None:
+    """Before a member that was in doubt keeps its step: some counted the votes and may have overwritten what we still
+    hold for complete, and whoever is lost may not have kept the step at all. What is complete now is kept.
+    """
+    assert job.keeper is not None
+    known = max(tuple(claim.complete) for claim in claims)
+    with Memory([member_of(job).shelf]) as memory:
+        known = max([known, *((step, memory.generation(step)) for step in memory.steps())])
+    job.keeper.is_complete(*known)
 
 
 def bring(job: Job, claims: list[Claim]) -> Accord:
@@ -263,7 +278,7 @@ def recall(job: Job, claims: list[Claim]) -> tuple[Accord, bool]:
         found = sync.decide(job.group, claims, [step for step, _ in everywhere], sync.inventory(memory))
         lacks = found.origin != "live" or claims[job.rank].step != found.step
         if found.origin == "fresh":
-            return start_over(job, found)
+            return start_over(job, found, sync.inventory(memory))
         if found.origin == "memory" and catalogue:
             gather_in(job, memory, catalogue, next(key for key in everywhere if key[0] == found.step))
             lacks = False
@@ -273,12 +288,12 @@ def recall(job: Job, claims: list[Claim]) -> tuple[Accord, bool]:
     return found, lacks
 
 
-def start_over(job: Job, found: Accord) -> tuple[Accord, bool]:
+def start_over(job: Job, found: Accord, there: str) -> tuple[Accord, bool]:
     """Nobody has a step: from the tiers behind memory, or from the beginning."""
     found = from_tiers(job, found)
     lacks = found.origin == "fresh"
     if lacks and job.is_torn:
-        restart(job, "the members changed before the first step was kept, and the first shards are gone")
+        restart(job, f"the members changed before the first step was kept, and the shards are gone (memory: {there})")
     job.is_torn = False
     return found, lacks
 
@@ -328,7 +343,7 @@ def read_back(job: Job, memory: Memory, step: int) -> None:
     job.course = course.from_record(rest["course"])
     job.is_torn = False
     if job.keeper:
-        job.keeper.take_over(step)
+        job.keeper.take_over(step, memory.generation(step))
 
 
 def describe(job: Job) -> dict[str, Any]:

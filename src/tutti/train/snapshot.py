@@ -89,12 +89,17 @@ def table_of(layout: bytes, rest: bytes) -> bytes:
     return layout + b"\n" + rest
 
 
+Kept = tuple[int, int]
+"""A step, and the generation that kept it: the parts of another generation are other parts."""
+NO_STEP: Kept = (-1, -1)
+
+
 class Camera:
     """Takes the snapshots of one member."""
 
     def __init__(self, shelf: Shelf, entry: Entry) -> None:
         self.slots = list(shelf.open(entry, is_filled=True))
-        self.complete = -1
+        self.complete = NO_STEP
         self._frames: dict[int, Frame] = {}
         self.is_comparing = True
         self._copy_rate = 0.0
@@ -179,13 +184,17 @@ def copy_parts(frame: Frame, parts: Iterable[int]) -> None:
     copies.settle()
 
 
-def writable(slots: Sequence[Slot], complete: int) -> list[int]:
-    """Which slots may be written, the best first. Never the newest part of the step that is known to be complete on all
-    ranks (where there is none, the newest): until another is complete it is what we would go back to.
+def writable(slots: Sequence[Slot], complete: Kept) -> list[int]:
+    """Which slots may be written, the best first. Never our part of the step that is known to be complete on all ranks,
+    as the generation that completed it wrote it (where there is none, the newest of that step, or of all): until
+    another is complete it is what we would go back to.
     """
     labels = [slot.label() for slot in slots]
-    ages = [(label.step, label.generation) if label else (-1, -1) for label in labels]
-    kept = max(range(len(ages)), key=lambda number: (ages[number][0] == complete >= 0, ages[number]))
+    ages = [(label.step, label.generation) if label else NO_STEP for label in labels]
+    kept = max(
+        range(len(ages)),
+        key=lambda number: (ages[number] == complete, ages[number][0] == complete[0] >= 0, ages[number]),
+    )
     ordered = sorted(range(len(ages)), key=lambda number: ages[number])
     return [number for number in ordered if number != kept] or ordered
 

@@ -152,7 +152,7 @@ class Step:
         if job.member is None:
             return
         if job.keeper:
-            job.keeper.is_complete(verdict.sealed)
+            job.keeper.is_complete(verdict.sealed, job.generation)
         is_moving = verdict.generation > job.generation
         if verdict.has_snapshot or verdict.has_leave:
             recover.snapshot(job)

@@ -54,7 +54,8 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
 def inventory(memory: Memory) -> str:
     """What is in memory, for people."""
     found = sorted((item.label.step, item.label.generation, item.source) for item in memory.sealed)
-    return ", ".join(f"step {step} of generation {number} in {source}" for step, number, source in found)
+    there = [f"step {step} of generation {number} in {source}" for step, number, source in found]
+    return ", ".join([*there, *memory.passed_over]) or "nothing"
 
 
 def run_of(memory: Memory) -> str:

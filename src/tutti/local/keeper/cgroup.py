@@ -77,14 +77,27 @@ def nest(base: str | None = None) -> bool:
     return True
 
 
-def make(name: str) -> Cgroup | None:
-    """A group below our own, or None where there is no version 2 or no permission."""
+def path_of(keeper: int) -> str:
+    """Where the group of a keeper's gang is; empty where there is no version 2."""
     base = own_folder()
     if os.path.basename(base) == DAEMON:
         base = os.path.dirname(base)
-    if not base:
+    return os.path.join(base, f"tutti-{keeper}") if base else ""
+
+
+def clear(keeper: int) -> None:
+    """The group of a keeper that was killed, and so could not see to it."""
+    if path := path_of(keeper):
+        Cgroup(path).remove()
+
+
+def make() -> Cgroup | None:
+    """A group for the gang of this keeper, or None where there is no version 2 or no permission."""
+    path = path_of(os.getpid())
+    if not path:
         return None
-    path = os.path.join(base, name)
+    # One that had this number before and was killed has left its own, with its limits.
+    clear(os.getpid())
     try:
         os.mkdir(path)
     except FileExistsError:

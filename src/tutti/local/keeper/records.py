@@ -72,6 +72,13 @@ def claimed_by(folder: str) -> str:
     return str(found["who"]) if found and "who" in found else ""
 
 
+def keeper_of(folder: str) -> int:
+    """The number of the process that claimed the run; 0 where none did."""
+    _, _, rest = claimed_by(folder).partition("/")
+    number = rest.partition("/")[0]
+    return int(number) if number.isdigit() else 0
+
+
 def claim_is_alive(who: str) -> bool:
     """Whether the process that claimed a run still runs, in this boot, and is not another with its number."""
     if not who or who == VOID:

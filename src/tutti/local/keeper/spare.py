@@ -6,7 +6,6 @@ The nursery keeps one. It hears of its run on a line from the nursery, and ends 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +51,7 @@ class Kit:
 def kit() -> Kit:
     """For a keeper that is needed at once."""
     adopt_orphans()
-    return Kit(cgroup.make(f"tutti-{os.getpid()}"))
+    return Kit(cgroup.make())
 
 
 class Spare:
