@@ -12,7 +12,7 @@ from tests.train.test_faults import check_samples, same_on_all
 from tutti.train import persist, plain, snapshot
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.shelf import Entry, Shelf
-from tutti.train.agent.slots import Label
+from tutti.train.agent.slots import Label, Slot
 from tutti.train.boxes import Box, whole
 from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out, writable
@@ -265,7 +265,7 @@ def test_a_run_goes_on_from_a_folder_when_memory_is_gone(launch, tmp_path, wrap,
     claim(wrap, "L1")
 
 
-class Shown:
+class Shown(Slot):
     """A slot of which only the label matters."""
 
     def __init__(self, step, generation):
