@@ -283,6 +283,7 @@ class Shown(Slot):
         pytest.param([(7, 91), (7, 92)], (7, 91), 1, id="a newer generation that never was whole goes"),
         pytest.param([(7, 91), (7, 92)], (7, 92), 0, id="once it is whole the older one goes"),
         pytest.param([(7, 91), (8, 91)], (-1, -1), 0, id="nothing is known: the newest stays"),
+        pytest.param([(-1, -1), (8, 91)], (-1, -1), 0, id="an empty one is written first"),
     ],
 )
 def test_the_part_of_what_is_complete_is_never_written_over(held, complete, best):

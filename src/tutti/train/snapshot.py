@@ -193,7 +193,7 @@ def writable(slots: Sequence[Slot], complete: Kept) -> list[int]:
     ages = [(label.step, label.generation) if label else NO_STEP for label in labels]
     kept = max(
         range(len(ages)),
-        key=lambda number: (ages[number] == complete, ages[number][0] == complete[0] >= 0, ages[number]),
+        key=lambda number: (ages[number] == complete != NO_STEP, ages[number][0] == complete[0] >= 0, ages[number]),
     )
     ordered = sorted(range(len(ages)), key=lambda number: ages[number])
     return [number for number in ordered if number != kept] or ordered
