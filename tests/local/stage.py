@@ -108,6 +108,16 @@ class Box:
         found = [records.claimed_by(str(folder)) for folder in self.home.runs.iterdir()]
         return [int(who.split("/")[1]) for who in found if records.claim_is_alive(who)]
 
+    def _strays(self) -> list[int]:
+        """Daemons of this home that a client has started, because ours was gone."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                home = f"TUTTI_HOME={self.path}".encode()
+                if b"tutti.local.daemon" in (folder / "cmdline").read_bytes().split(b"\0"):
+                    found += [int(folder.name)] if home in (folder / "environ").read_bytes().split(b"\0") else []
+        return found
+
     def close(self) -> None:
         """End every process that came from this box, by its number, and remove the folder."""
         self.client.close()
@@ -117,6 +127,9 @@ class Box:
             if process.poll() is None:
                 process.kill()
             process.wait(timeout=10)
+        for pid in self._strays():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for folder in list(self.home.runs.iterdir()) if self.home.runs.exists() else []:
             who = records.claimed_by(str(folder))
             if records.claim_is_alive(who):
