@@ -48,7 +48,7 @@ def test_the_second_starts_when_the_first_has_ended(play):
             await play.stage.make(*gang("b", 2))
             await play.until_told("b", "False")
             await end(play, "a", 2)
-            await play.until_bound("b-")
+            assert len(await play.until_bound("b-")) == 2
 
     play(scene)
 
@@ -121,9 +121,9 @@ def test_minimum_first_then_the_rest(play):
         await play.stage.make(node("n0"), node("n1"))
         await play.stage.make(*gang("a", 3, least=2))
         async with play.scheduler():
-            await play.until_bound("a-", count=2)
+            assert len(await play.until_bound("a-", count=2)) == 2
             await play.stage.make(node("n2"))
-            await play.until_bound("a-", count=3)
+            assert len(await play.until_bound("a-", count=3)) == 3
 
     play(scene)
 
@@ -135,8 +135,8 @@ def test_a_higher_priority_takes_the_whole_gang(play):
             await play.stage.make(*gang("low", 2))
             await play.until_bound("low-")
             await play.stage.make(*gang("high", 2, priorityClassName="high"))
-            await play.until_bound("high-")
-            await play.until_gone("low-")
+            assert len(await play.until_bound("high-")) == 2
+            assert await play.until_gone("low-")
 
     play(scene)
 
@@ -186,9 +186,9 @@ def test_what_was_written_down_goes_with_the_gang(play):
                 await play.stage.make(*(pod(f"{name}-{i}", **copy.deepcopy(said)) for i in range(2)))
             await play.until_bound("a-", "b-")
             await end(play, "a", 2)
-            await play.until(lambda: placements(play, 1), "the first is gone")
+            assert await play.until(lambda: placements(play, 1), "the first is gone")
         await end(play, "b", 2)
         async with play.scheduler(Config(dialects=("yunikorn",))):
-            await play.until(lambda: placements(play, 0), "the second is gone")
+            assert await play.until(lambda: placements(play, 0), "the second is gone")
 
     play(scene)

@@ -114,7 +114,7 @@ def test_a_clock_that_is_hours_off(play, monkeypatch, hours):
             await play.stage.make(*gang("big", 2, annotations={"tutti.dev/time": "1h"}))
             await play.until_told("big", "False")
             await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
-            await play.until_bound("big-")
+            assert len(await play.until_bound("big-")) == 2
 
     play(scene)
 
