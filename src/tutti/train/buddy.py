@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
 from tutti.train.group import Group
 from tutti.train.member import Member
+from tutti.train.patience import BUSY_S, Patience
 from tutti.train.snapshot import NO_STEP, Layout, cut, lay_out_shards, table_of, view_of, writable
 from tutti.train.state import Leaf
 
@@ -23,8 +25,9 @@ TABLE_ROOM = 1 << 16
 class Buddies:
     """Sends this rank's shards to its buddy and keeps those it is the buddy of, in slots of its own domain."""
 
-    def __init__(self, member: Member, slots: int) -> None:
+    def __init__(self, member: Member, slots: int, patience: Patience) -> None:
         self.member = member
+        self.patience = patience
         self.count = slots
         self.complete = NO_STEP
         self._for: tuple[Any, ...] = ()
@@ -45,8 +48,11 @@ class Buddies:
             views = [view_of(data, part.at, leaves[part.name].tensor.dtype, part.box) for part in layout.parts]
             copy_all(zip(views, [cut(leaves[part.name], part.box) for part in layout.parts], strict=True))
         incoming = self._swap(group, places, outgoing)
-        is_kept = all(self._keep(label, source, part, rest_text) for source, part in incoming.items())
-        return bool(group.gather(torch.tensor([int(is_kept)])).min())
+        kept = [
+            self.patience.insist(partial(self._keep, label, source, part, rest_text), BUSY_S)
+            for source, part in incoming.items()
+        ]
+        return bool(group.gather(torch.tensor([int(all(kept))])).min())
 
     def close(self) -> None:
         for slots in self._slots.values():

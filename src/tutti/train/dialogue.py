@@ -112,6 +112,7 @@ class Dialogue:
             "lost": self.agent.failures, "stragglers": self.agent.stragglers(), "goodput": self._goodput(age),
             "save_s": progress.get("save_s", 0.0), "restart_s": round(self.agent.restart_s, 3),
             "delivery": progress.get("delivery", "exactly-once"), "parked": self.agent.parked,
+            "unkept": self.agent.unkept(),
             "tiers": {name: tier.step for name, tier in self.tiers.items()},
             "age_s": round(age, 1), "at": time.time(),
         }  # fmt: skip

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, ClassVar, cast
 
@@ -42,6 +42,25 @@ class Ear:
     is_vain: Callable[[], bool] = staticmethod(lambda: False)
     generation = 0
     """What groups that are made now belong to."""
+    _waiting = 0
+    _counting = threading.Lock()
+
+    @classmethod
+    @contextlib.contextmanager
+    def waiting(cls) -> Iterator[None]:
+        """One thread more waits for others; the process does until the last of them need not any longer."""
+        cls._count(1)
+        try:
+            yield
+        finally:
+            cls._count(-1)
+
+    @classmethod
+    def _count(cls, change: int) -> None:
+        with cls._counting:
+            before, cls._waiting = cls._waiting, cls._waiting + change
+            if not before or not cls._waiting:
+                cls.note(bool(cls._waiting))
 
 
 def alive() -> list[HoldingGroup]:
@@ -58,7 +77,10 @@ def cut_before(generation: int) -> None:
             group.cut()
 
 
-def wait_for(work: Any, cut: Callable[[], None]) -> None:
+Look = Callable[[], bool]
+
+
+def wait_for(is_over: Look, group: HoldingGroup) -> None:
     """Wait for a collective; raises when it failed. One that is known to be in vain is made to fail by cutting its
     connections.
 
@@ -66,21 +88,56 @@ def wait_for(work: Any, cut: Callable[[], None]) -> None:
     so it is then left alone for ever, together with the group it belongs to.
     """
     was_cut = 0.0
-    while True:
+    while not is_over():
+        if not was_cut and group.is_vain():
+            was_cut = time.monotonic()
+            group.cut()
+        if was_cut and time.monotonic() - was_cut > GIVE_UP_S:
+            raise Abandoned(f"the collective was given up: {group.failure or OVERTAKEN}")
+
+
+def look_at(work: Any) -> Look:
+    """Waits a little for a collective each time it is asked."""
+
+    def look() -> bool:
         try:
             work.wait(SLICE)
         except RuntimeError:
-            if work.is_completed():
-                # It may have ended well between the end of our patience and this look: then it says so at once.
-                work.wait()
-                return
-            if not was_cut and Ear.is_vain():
-                was_cut = time.monotonic()
-                cut()
-            if was_cut and time.monotonic() - was_cut > GIVE_UP_S:
-                raise Abandoned(f"the collective was given up: {OVERTAKEN}") from None
+            if not work.is_completed():
+                return False
+            # It may have ended well between the end of our patience and this look: then it says so at once.
+            work.wait()
+        return True
+
+    return look
+
+
+def listen_to(work: Any, patience: timedelta) -> Look:
+    """The same for a message between two. gloo takes the end of our patience with one for the end of all its
+    connections, so a thread has the patience, and is asked.
+    """
+    outcome: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def wait() -> None:
+        try:
+            work.wait(patience)
+        except RuntimeError as error:
+            outcome.put(str(error) or "the message was lost")
         else:
-            return
+            outcome.put("")
+
+    threading.Thread(target=wait, name="tutti-message", daemon=True).start()
+
+    def look() -> bool:
+        try:
+            message = outcome.get(timeout=SLICE.total_seconds())
+        except queue.Empty:
+            return False
+        if message:
+            raise RuntimeError(message)
+        return True
+
+    return look
 
 
 class Meeting(dist.Store):
@@ -89,13 +146,17 @@ class Meeting(dist.Store):
     def __init__(self, inner: Any) -> None:
         super().__init__()
         self.is_over = False
+        self.addresses: list[bytes] = []
+        """What gloo said of where it is to be found, here and at the others."""
         self._inner = inner
 
     def set(self, key: str, value: Any) -> None:
+        self.addresses.append(bytes(value))
         self._inner.set(key, value)
 
     def get(self, key: str) -> bytes:
         found: bytes = self._inner.get(key)
+        self.addresses.append(found)
         return found
 
     def wait(self, keys: list[str], timeout: timedelta = timedelta(0)) -> None:
@@ -140,44 +201,86 @@ def bury(thing: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def take_apart(things: list[Any]) -> None:
+def take_apart(things: list[Any], under_way: list[Any] | None = None) -> None:
     """Let go of a group of gloo's in a thread of its own: its loop looks only every ten milliseconds whether it is to
     end. The process waits for the thread, not the next generation.
     """
     if things != [None]:
-        threading.Thread(target=things.clear, name="tutti-take-apart", daemon=False).start()
+        arguments = (things, under_way or [])
+        threading.Thread(target=part_with, args=arguments, name="tutti-take-apart", daemon=False).start()
+
+
+def part_with(things: list[Any], under_way: list[Any]) -> None:
+    """Collectives whose connections were closed have a moment to notice it."""
+    until = time.monotonic() + GIVE_UP_S
+    while has_any(under_way) and time.monotonic() < until:
+        time.sleep(POLL.total_seconds())
+    if has_any(under_way):
+        bury(things[0])
+    under_way.clear()
+    things.clear()
+
+
+def has_any(under_way: list[Any]) -> bool:
+    return not all(work.is_completed() for work in under_way)
 
 
 class HeldWork(Work):
     """A collective under way whose failure is noted and not thrown."""
 
-    def __init__(self, group: HoldingGroup, work: Any, result: Any, after: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, group: HoldingGroup, result: Any, after: Callable[[], Any] | None = None, is_message: bool = False
+    ) -> None:
         super().__init__()
         self._after = after
         self._group = group
-        self._work = work
+        self._is_message = is_message
         self._result = result
+        self._turn = threading.Lock()
+        self._work: Any = None
+
+    def begin(self, work: Any) -> None:
+        self._work = work
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        work, self._work = self._work, None
-        if work is not None:
-            self._group.pending.discard(self)
-            Ear.note(True)
-            self._group.attempt(lambda: work.wait(timeout) if timeout else wait_for(work, self._group.cut))
-            Ear.note(False)
+        # Whoever comes second waits as long as the first: before that nothing is there for either.
+        with self._turn:
+            if self._work is not None:
+                self._finish(timeout)
+        return True
+
+    def _finish(self, timeout: timedelta) -> None:
+        try:
+            with Ear.waiting():
+                self._group.attempt(lambda: self._await(timeout))
+        finally:
+            work = self._let_go()
             if self._group.failure:
                 # It holds on to the connections as well, and may be the last to do so.
                 leftovers, work = [work], None
                 take_apart(leftovers)
-            elif self._after:
-                self._after()
-        return True
+        if self._after and not self._group.failure:
+            self._after()
 
-    def is_under_way(self) -> bool:
-        return self._work is not None and not self._work.is_completed()
+    def _await(self, timeout: timedelta) -> None:
+        if timeout:
+            self._work.wait(timeout)
+            return
+        is_over = listen_to(self._work, self._group.patience) if self._is_message else look_at(self._work)
+        wait_for(is_over, self._group)
+
+    def _let_go(self) -> Any:
+        work, self._work = self._work, None
+        self._group.forget(self)
+        return work
+
+    def under_way(self) -> list[Any]:
+        """What gloo still does for this collective."""
+        work = self._work
+        return [] if work is None or work.is_completed() else [work]
 
     def is_completed(self) -> bool:
-        return self._work is None or bool(self._work.is_completed())
+        return not self.under_way()
 
     def is_success(self) -> bool:
         return True
@@ -201,7 +304,9 @@ class HoldingGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self.failure = ""
         self.generation = Ear.generation
-        self.pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
+        self.patience = timeout
+        self._pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
+        self._starting = threading.Lock()
         self._named = ["", ""]
         before = sockets.connected()
         # Kept, because gloo calls it and does not own it.
@@ -209,25 +314,25 @@ class HoldingGroup(dist.ProcessGroup):
         try:
             self._inner: Any = connect(self._meeting, rank, size, timeout)
         except RuntimeError:
-            sockets.shut(sockets.opened_since(before))
+            sockets.shut(sockets.opened_since(before, self._meeting.addresses))
             raise
-        self._sockets = sockets.opened_since(before)
+        self._sockets = sockets.opened_since(before, self._meeting.addresses)
         with _living:
             _alive.add(self)
 
-    def attempt(self, action: Callable[[], Any]) -> Any:
+    def attempt(self, action: Callable[[], Any]) -> None:
         """Do something with the group; a failure is noted, and the connections closed."""
-        if self.failure:
-            return self._tell()
+        message = ""
         try:
-            return action()
+            if not self.failure:
+                action()
         except RuntimeError as error:
-            message = str(error)
-            if isinstance(error, Abandoned):
-                bury(self._inner)
+            message = str(error) or "failed"
         # Outside the handler: inside it the traceback keeps the connections alive, and the peers would wait for them.
-        self.fail(message)
-        return self._tell()
+        if message:
+            self.fail(message)
+        if self.failure:
+            self._tell()
 
     def _tell(self) -> None:
         """Outside of a step nobody looks for a held failure, and what was computed with it would be believed."""
@@ -235,9 +340,16 @@ class HoldingGroup(dist.ProcessGroup):
             raise RuntimeError(self.failure)
 
     def fail(self, message: str) -> None:
-        """Give the group up, and with it every other of this process: a step that failed in one failed in all."""
+        """Give the group up, and with it every other of this process: a step that failed in one failed in all. Those of
+        a later generation have nothing to do with it: a thread may hear late of the end of a group of the past.
+        """
         for group in alive():
-            group.give_up(message or "failed")
+            if group.generation <= self.generation:
+                group.give_up(message)
+
+    def is_vain(self) -> bool:
+        """Whether nothing that is under way here will come to its end."""
+        return bool(self.failure) or Ear.is_vain()
 
     def cut(self) -> None:
         """Close the connections, whoever still waits on them."""
@@ -247,25 +359,36 @@ class HoldingGroup(dist.ProcessGroup):
     def give_up(self, message: str) -> None:
         self.failure = self.failure or message
         self.cut()
-        if any(work.is_under_way() for work in self.pending):
-            bury(self._inner)
-        leftovers, self._inner = [self._inner], None
-        take_apart(leftovers)
+        with self._starting:
+            leftovers, self._inner = [self._inner], None
+            under_way = [work for held in self._pending for work in held.under_way()]
+        take_apart(leftovers, under_way)
         with _living:
             _alive.discard(self)
 
     def run(self, name: str, result: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> HeldWork:
         """One collective, by the name gloo gives it."""
+        held = HeldWork(self, result, is_message=name in MESSAGES)
+        return self.begin(held, lambda inner: method(inner, name)(*arguments, **named))
+
+    def begin(self, held: HeldWork, start: Callable[[Any], Any]) -> HeldWork:
+        """Start a collective, unless it would be in vain."""
         if not self.failure and Ear.is_vain():
             self.fail(OVERTAKEN)
-        work = self.attempt(lambda: method(self._inner, name)(*arguments, **named))
-        return self.held(work, result)
-
-    def held(self, work: Any, result: Any, after: Callable[[], Any] | None = None) -> HeldWork:
-        held = HeldWork(self, work, result, after)
-        if work is not None:
-            self.pending.add(held)
+        self.attempt(lambda: self._start(held, start))
         return held
+
+    def _start(self, held: HeldWork, start: Callable[[Any], Any]) -> None:
+        """Another thread may give the group up at any time: before this, or when it is known to be under way."""
+        with self._starting:
+            if self._inner is None:
+                raise RuntimeError(self.failure or "the group is closed")
+            held.begin(start(self._inner))
+            self._pending.add(held)
+
+    def forget(self, held: HeldWork) -> None:
+        with self._starting:
+            self._pending.discard(held)
 
     def scatter_sum(self, output: Any, whole: Any, options: Any = None) -> HeldWork:
         """A reduce-scatter. gloo's own reduces everything everywhere, and cannot be waited for with an end: all get
@@ -277,26 +400,30 @@ class HoldingGroup(dist.ProcessGroup):
         if not (is_mean or operation == dist.ReduceOp.SUM):
             return self._scatter_whole(output, whole, operation)
         parts = torch.empty_like(whole)
-        work = self.attempt(lambda: method(self._inner, "alltoall_base")(parts, whole, [], []))
 
         def add_up() -> None:
             torch.sum(parts.view(self.size(), -1), 0, out=output.view(-1))
             if is_mean:
                 output.div_(self.size())
 
-        return self.held(work, output, add_up)
+        return self.begin(
+            HeldWork(self, output, add_up), lambda inner: method(inner, "alltoall_base")(parts, whole, [], [])
+        )
 
     def _scatter_whole(self, output: Any, whole: Any, operation: Any) -> HeldWork:
         total = whole.clone()
         wanted = dist.AllreduceOptions()
         wanted.reduceOp = operation
-        work = self.attempt(lambda: self._inner.allreduce([total], wanted))
         mine = total.view(self.size(), -1)[self.rank()]
-        return self.held(work, output, lambda: output.copy_(mine.view_as(output)))
+        held = HeldWork(self, output, lambda: output.copy_(mine.view_as(output)))
+        return self.begin(held, lambda inner: inner.allreduce([total], wanted))
 
     def be_patient(self, timeout: timedelta) -> None:
         """How long a collective may take from now on."""
-        self._inner._set_default_timeout(timeout)
+        self.patience = timeout
+        with self._starting:
+            if self._inner is not None:
+                self._inner._set_default_timeout(timeout)
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         return BACKEND
@@ -334,10 +461,11 @@ RENAMED = {
 }
 FORMER = {new: old for old, new in RENAMED.items()}
 
+MESSAGES = ("recv", "send")
 COLLECTIVES = (
     *RENAMED, *FORMER, "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier",
     "broadcast",
-    "gather", "recv", "reduce", "reduce_scatter", "scatter", "send",
+    "gather", *MESSAGES, "reduce", "reduce_scatter", "scatter",
 )  # fmt: skip
 
 

@@ -11,13 +11,12 @@ from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
 from tutti.train.buddy import Buddies
 from tutti.train.member import Member
+from tutti.train.patience import BUSY_S, Patience
 from tutti.train.snapshot import NO_STEP, Camera, Layout, lay_out, table_of
 from tutti.train.state import Leaf
 
 TABLE_ROOM = 1 << 16
 PATIENCE = 3
-BUSY_S = 1.0
-"""How long a shard waits for a slot that is being read: nobody else could bring its state back."""
 
 
 class Keeper:
@@ -33,7 +32,8 @@ class Keeper:
         self.is_split = False
         self.state_bytes = 0
         self.complete = NO_STEP
-        self.buddies = Buddies(member, slots)
+        self.patience = Patience()
+        self.buddies = Buddies(member, slots, self.patience)
         self._camera: Camera | None = None
         self._layout: Layout | None = None
         self._for: tuple[Any, ...] = ()
@@ -83,10 +83,8 @@ class Keeper:
         label = Label(generation, step, kind, layout.data_bytes, 0)
         camera = self._ready(layout, len(table_of(layout.text, rest)))
         camera.complete = self.complete
-        until = time.monotonic() + (BUSY_S if self.is_split else 0.0)
-        while not (is_kept := camera.take(label, leaves, layout, rest)) and time.monotonic() < until:
-            time.sleep(0.002)
-        return is_kept
+        self.patience.begin()
+        return self.patience.insist(lambda: camera.take(label, leaves, layout, rest), BUSY_S if self.is_split else 0.0)
 
     def note_cost(self, taken_s: float) -> None:
         """How long the loop stood still for a snapshot, from reading the state to sealing the slot."""

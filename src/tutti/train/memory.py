@@ -17,7 +17,7 @@ from tutti.train.agent.slots import Busy, Label, NotSealed, Slot
 from tutti.train.boxes import Box, Holding, plan, whole
 from tutti.train.bulk import Copies, uncollected
 from tutti.train.errors import LostState
-from tutti.train.snapshot import view_of
+from tutti.train.snapshot import NO_STEP, Kept, view_of
 
 Kinds = dict[str, tuple[torch.dtype, tuple[int, ...]]]
 Boxes = dict[str, list[tuple[Box, int]]]
@@ -62,12 +62,13 @@ def kinds_of(text: bytes) -> Kinds:
 
 @dataclass
 class Memory:
-    """Every sealed slot on some shelves of a run, pinned while this is open; `is_checked` compares their bytes with
-    their checksums first.
+    """Every sealed slot on some shelves of a run (or `only` those of one step of a generation), pinned while this is
+    open; `is_checked` compares their bytes with their checksums first.
     """
 
     shelves: Sequence[Shelf]
     is_checked: bool = False
+    only: Kept = NO_STEP
     sealed: list[Sealed] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
@@ -86,8 +87,6 @@ class Memory:
 
     def __exit__(self, *_: object) -> None:
         self._pins.close()
-        for sealed in self.sealed:
-            sealed.slot.close()
         self.sealed.clear()
 
     def steps(self, fingerprint: str = "") -> list[int]:
@@ -135,17 +134,20 @@ class Memory:
         return self._known[key]
 
     def _pin(self, source: str, slot: Slot) -> None:
-        try:
-            label = self._pins.enter_context(slot.reading())
-        except (Busy, NotSealed) as why:
-            self.passed_over.append(f"{source} ({'in use' if isinstance(why, Busy) else 'not sealed'})")
-            slot.close()
-            return
-        if self.is_checked and not slot.is_intact(label):
-            self.broken.append(source)
-            slot.close()
-            return
-        self.sealed.append(Sealed(source, slot, label))
+        with ExitStack() as pin:
+            pin.callback(slot.close)
+            try:
+                label = pin.enter_context(slot.reading())
+            except (Busy, NotSealed) as why:
+                self.passed_over.append(f"{source} ({'in use' if isinstance(why, Busy) else 'not sealed'})")
+                return
+            if self.only not in (NO_STEP, (label.step, label.generation)):
+                return
+            if self.is_checked and not slot.is_intact(label):
+                self.broken.append(source)
+                return
+            self.sealed.append(Sealed(source, slot, label))
+            self._pins.push(pin.pop_all())
 
 
 class Reader:

@@ -1,7 +1,7 @@
 """`python -m tutti.train.persist RUN INTO`: the newest complete snapshot, as a torch.distributed.checkpoint folder.
 
 A process of its own: it holds no lock of the trainer's interpreter, imports nothing of the user's, and pins the slots
-it reads. The folder appears under its name only when all of it is on disk, and can be loaded without this library.
+it copies. The folder appears under its name only when all of it is on disk, and can be loaded without this library.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tutti.train.agent.cabinet import shelves_in
 from tutti.train.agent.shelf import Shelf
 from tutti.train.boxes import Box, whole
 from tutti.train.memory import Memory
+from tutti.train.snapshot import NO_STEP
 
 KEPT = 2
 STEP = re.compile(r"step-(\d+)")
@@ -52,13 +53,28 @@ def reason_of(error: BaseException) -> str:
 def persist(shelves: list[Shelf], into: Path) -> int:
     """Write the newest complete step, unless it is there already; -1 when there is none."""
     into.mkdir(parents=True, exist_ok=True)
-    with Memory(shelves, is_checked=True) as memory:
-        steps = memory.steps()
-        if not steps or steps[0] in saved_steps(into):
-            return steps[0] if steps else -1
-        write(assemble(memory, steps[0]), into, steps[0])
-    forget_old(into)
-    return steps[0]
+    step, state = take(shelves, saved_steps(into))
+    if state:
+        write(state, into, step)
+        forget_old(into)
+    return step
+
+
+def take(shelves: list[Shelf], saved: list[int]) -> tuple[int, dict[str, Any]]:
+    """The newest complete step and, unless it is saved, a copy of it. Its slots alone are pinned, and only while they
+    are copied: the members go on, and need them.
+    """
+    with Memory(shelves) as memory:
+        newest = [(step, memory.generation(step)) for step in memory.steps()[:1]]
+    # Where that step is broken or was written over since, all are looked at.
+    for only in (*newest, NO_STEP):
+        if only[0] in saved:
+            return only[0], {}
+        with Memory(shelves, is_checked=True, only=only) as memory:
+            steps = memory.steps()
+            if steps:
+                return steps[0], {} if steps[0] in saved else assemble(memory, steps[0])
+    return -1, {}
 
 
 def assemble(memory: Memory, step: int) -> dict[str, Any]:

@@ -373,6 +373,9 @@ def snapshot(job: Job, is_together: bool = True) -> bool:
     if is_kept:
         keeper.step = step
         keeper.note_cost(time.perf_counter() - began)
+    news = keeper.patience.news(step, keeper.complete[0])
+    if news:
+        job.tell(news[0], f"{member_of(job).name}: {news[1]}", **news[2])
     member_of(job).asked.pop("snapshot", None)
     return is_kept
 

@@ -10,8 +10,11 @@ import contextlib
 import os
 import socket
 import stat
+import struct
+from collections.abc import Iterator, Sequence
 
 Known = dict[int, int]
+NETWORKS = (socket.AF_INET, socket.AF_INET6)
 
 
 def connected() -> Known:
@@ -26,8 +29,28 @@ def connected() -> Known:
     return found
 
 
-def opened_since(before: Known) -> Known:
-    return {number: inode for number, inode in connected().items() if before.get(number) != inode}
+def opened_since(before: Known, addresses: Sequence[bytes]) -> Known:
+    """The connections opened since that lead from or to one of these addresses: what else this process has opened in
+    the meantime, in another thread, is not ours to close.
+    """
+    new = {number: inode for number, inode in connected().items() if before.get(number) != inode}
+    told = b"".join(addresses)
+    return {number: inode for number, inode in new.items() if any(end in told for end in ends(number, inode))}
+
+
+def ends(number: int, inode: int) -> list[bytes]:
+    """Both ends of a connection, in the form in which the kernel keeps them and gloo tells them to others."""
+    with contextlib.suppress(OSError), held(number, inode) as connection:
+        if connection.family in NETWORKS:
+            names = (connection.getsockname(), connection.getpeername())
+            return [in_memory(connection.family, *name[:2]) for name in names]
+    return []
+
+
+def in_memory(family: int, host: str, port: int) -> bytes:
+    """How an address begins: family, port, and the host where it comes next."""
+    begin = struct.pack("=H", family) + struct.pack(">H", port)
+    return begin + socket.inet_aton(host) if family == socket.AF_INET else begin
 
 
 def shut(sockets: Known) -> None:
@@ -35,25 +58,29 @@ def shut(sockets: Known) -> None:
     touched, nor is one that only listens: gloo would take that for a defect of its own.
     """
     for number, inode in sockets.items():
-        with contextlib.suppress(OSError):
-            if is_still(number, inode):
-                _shut(number, inode)
+        with contextlib.suppress(OSError), held(number, inode) as connection:
+            if connection.family in NETWORKS and connection.getpeername():
+                connection.shutdown(socket.SHUT_RDWR)
 
 
-def is_still(number: int, inode: int) -> bool:
-    found = os.fstat(number)
-    return stat.S_ISSOCK(found.st_mode) and found.st_ino == inode
-
-
-def _shut(number: int, inode: int) -> None:
+@contextlib.contextmanager
+def held(number: int, inode: int) -> Iterator[socket.socket]:
     """The number may come to mean something else at any time, because gloo closes connections in threads of its own: a
-    second name for it cannot, and is looked at again.
+    second name for it cannot, and is looked at again. OSError when it does by now.
     """
+    check_still(number, inode)
     mine = os.dup(number)
-    if not is_still(mine, inode):
+    try:
+        check_still(mine, inode)
+    except OSError:
         # Never kept: whoever holds another name for a locked file holds its lock.
         os.close(mine)
-        return
+        raise
     with socket.socket(fileno=mine) as connection:
-        if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.getpeername():
-            connection.shutdown(socket.SHUT_RDWR)
+        yield connection
+
+
+def check_still(number: int, inode: int) -> None:
+    found = os.fstat(number)
+    if not (stat.S_ISSOCK(found.st_mode) and found.st_ino == inode):
+        raise OSError("the number means something else by now")

@@ -87,7 +87,9 @@ def kept(status: dict[str, Any]) -> list[str]:
         f"state {megabytes(status['state_bytes'])}, {megabytes(status['memory_bytes'])} of memory for its snapshots"
     )
     copies = f"failure domains: {spread}; {status['replicas']} members have a copy elsewhere"
-    return [snapshot, "; ".join(tiers), copies if len(status["domains"]) > 1 else ""]
+    late = ", ".join(f"{name} could not keep step {step}" for name, step in status.get("unkept", {}).items())
+    unkept = f"{late}: the slots it may go to are being read" if late else ""
+    return [snapshot, unkept, "; ".join(tiers), copies if len(status["domains"]) > 1 else ""]
 
 
 def clean(names: list[str]) -> int:

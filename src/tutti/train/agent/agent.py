@@ -62,6 +62,7 @@ class Seat:
     is_doomed: bool = False
     is_parting: bool = False
     step: int = -1
+    unkept: int = -1
     computed_s: deque[float] = field(default_factory=lambda: deque(maxlen=5))
 
     @property
@@ -185,7 +186,7 @@ class Agent:
             "parting": self._heard_parting,
             "progress": self._heard_progress,
             "slots": self._heard_slots,
-            "story": lambda _, said: self.story.tell(said["event"], said["text"], **said.get("facts", {})),
+            "story": self._heard_story,
         }
 
     def _accept(self) -> None:
@@ -271,6 +272,16 @@ class Agent:
             self.cabinet.retire(said["snapshot_step"], list(self.seats))
             self.sealed_at = time.monotonic()
         self.progress = {**said, "member": seat.name}
+
+    def _heard_story(self, seat: Seat, said: lines.Message) -> None:
+        facts = said.get("facts", {})
+        self.story.tell(said["event"], said["text"], **facts)
+        if said["event"] in ("unkept", "kept"):
+            seat.unkept = facts["step"] if said["event"] == "unkept" else -1
+
+    def unkept(self) -> dict[str, int]:
+        """Members that could not keep their last snapshot, with the step it was of."""
+        return {seat.name: seat.unkept for seat in self._active() if seat.unkept >= 0}
 
     def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
         entry = Entry(said["shelf"], said["table"], said["data"], said["count"])
