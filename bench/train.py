@@ -172,14 +172,10 @@ def recovery() -> dict[str, float]:
                 figures["shrink"].append(resize(run, f"s{number}", 3))
                 resize(run, f"g{number}", 4)
         step_ms = run.step_ms()
-        frozen, budget = freeze(run)
-    return {
-        **spread(figures),
-        "step_ms": step_ms,
-        "frozen_to_commit_ms": frozen,
-        "budget_ms": budget,
-        "frozen_over_budget_ms": frozen - budget,
-    }
+        frozen = [freeze(run, rank) for rank in (2, 0, 3)]
+    figures["frozen_to_commit"], figures["budget"] = ([pair[place] for pair in frozen] for place in (0, 1))
+    figures["frozen_over_budget"] = [total - budget for total, budget in frozen]
+    return {**spread(figures), "step_ms": step_ms}
 
 
 def spread(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -207,11 +203,11 @@ def resize(run: Run, name: str, target: int) -> float:
     return run.pause_until(moment, target)
 
 
-def freeze(run: Run) -> tuple[float, float]:
+def freeze(run: Run, rank: int) -> tuple[float, float]:
     """From the freeze to the next commit, and how much of it was patience."""
     run.settle(4, steps=30)
     moment = time.time()
-    os.kill(run.pid(2), signal.SIGSTOP)
+    os.kill(run.pid(rank), signal.SIGSTOP)
     total = run.pause_until(moment, 3)
     return total, (run.story("fenced")[-1]["at"] - moment) * 1e3
 

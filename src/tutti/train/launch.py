@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tutti.train import bill, status
-from tutti.train.agent.agent import GLANCE_S, LOOK_S, Agent
+from tutti.train.agent.agent import LOOK_S, Agent
 from tutti.train.agent.bill import Bill, add_state
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
@@ -214,8 +214,8 @@ def await_news(agent: Agent, dialogue: Dialogue) -> None:
     for number in (agent.fileno(), dialogue.fileno()):
         if number is not None:
             poll.register(number, select.POLLIN)
-    until = time.monotonic() + LOOK_S
-    while not poll.poll(GLANCE_S * 1000) and not agent.glance() and time.monotonic() < until:
+    until, pause_ms = time.monotonic() + LOOK_S, agent.glance_s * 1000
+    while not poll.poll(pause_ms) and not agent.glance() and time.monotonic() < until:
         pass
 
 

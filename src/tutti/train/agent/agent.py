@@ -27,6 +27,7 @@ from tutti.train.agent.watch import Watch, cpu_s, reap_group
 
 LOOK_S = 0.02
 GLANCE_S = 0.004
+EXPECTED_S = 0.001
 CALM_S = 1.0
 LAST_S = 5.0
 
@@ -94,6 +95,7 @@ class Agent:
         self.parked = ""
         self._attempt_began = time.monotonic()
         self._announced_at = 0.0
+        self._formed_at = -1
         self.hangs = Hangs()
         self._slow: set[str] = set()
         self._left_behind: set[int] = set()
@@ -131,6 +133,12 @@ class Agent:
         found = any(seat.watch.is_dying() for seat in self._active() if not seat.is_doomed)
         self._next_look = 0.0 if found else self._next_look
         return found
+
+    @property
+    def glance_s(self) -> float:
+        """How long until the next glance: one that was killed from here is gone within milliseconds."""
+        is_expected = any(seat.killed_for and not seat.is_doomed for seat in self.seats.values())
+        return EXPECTED_S if is_expected else GLANCE_S
 
     def say_all(self, message: lines.Message) -> None:
         """Tell every active member."""
@@ -247,6 +255,7 @@ class Agent:
                 self.restart_s, self._attempt_began = time.monotonic() - self._attempt_began, 0.0
             facts = {key: said[key] for key in ("step", "source", "world", "brought_s") if key in said}
             number, step = said["generation"], said.get("step", 0)
+            self._formed_at = step
             text = f"generation {number} computes with {said.get('world')} members from step {step} on"
             self.story.tell("formed", text, generation=number, **facts)
 
@@ -406,12 +415,14 @@ class Agent:
                 self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
 
     def _is_calm(self) -> bool:
-        """Whether the present generation has committed a step, or has had the time to."""
-        has_committed = self.progress.get("generation") == self.roster.generation.number
-        return has_committed or time.monotonic() - self._announced_at > CALM_S
+        """Whether everyone in the present generation has begun the step after its first, or has had the time to."""
+        if time.monotonic() - self._announced_at > CALM_S:
+            return True
+        steps = (self.beats.read(seat.index).step for seat in self._active())
+        return self._formed_at >= 0 and all(step > self._formed_at for step in steps)
 
     def _announce(self, order: roster.Announce) -> None:
-        self._announced_at = time.monotonic()
+        self._announced_at, self._formed_at = time.monotonic(), -1
         domains = tuple(self.seats[name].domain for name in order.generation.members)
         following = replace(order.generation, store=self.hands.store(), domains=domains)
         before = set(self.roster.generation.members)
