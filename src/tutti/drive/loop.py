@@ -97,7 +97,7 @@ class Driver:
     @property
     def wake_at(self) -> int:
         """When to call `step` next if nothing happens before."""
-        return min([self._wake, *(at for at, _, _ in self._again)])
+        return min([self._wake, *(at for at, _, _ in self._again)]) if self._again else self._wake
 
     def step(self, events: Iterable[ev.Event], now: int) -> list[Keyed]:
         """Take in what happened and answer with the actions to carry out, in order, each with its key.

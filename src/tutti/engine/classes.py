@@ -268,9 +268,11 @@ class Classes:
 
 def changed(load: Load, slot: int, role: int, change: int) -> Load:
     """The load with so many members of a role more (or fewer)."""
-    have = {(s, r): n for s, r, n in load}
-    have[slot, role] = have.get((slot, role), 0) + change
-    return tuple(sorted((s, r, n) for (s, r), n in have.items() if n))
+    for at, (other, its_role, members) in enumerate(load):
+        if other == slot and its_role == role:
+            left = members + change
+            return (*load[:at], *(((slot, role, left),) if left else ()), *load[at + 1 :])
+    return tuple(sorted((*load, (slot, role, change))))
 
 
 def merged(nodes: tuple[int, ...], counts: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

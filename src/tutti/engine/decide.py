@@ -120,13 +120,15 @@ def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
 
 def start(desk: Desk, job: Job, card: Card) -> bool:
     """Start the gang whole, now, if it delays nobody who was promised a start."""
-    if desk.has_failed(card):
+    # A gang that waits alone mostly finds room: looking whether there is any would be looking twice.
+    if desk.is_hopeless(card) if len(desk.view.queued) > 1 else desk.has_failed(card):
         return False
     sitting = _within_quota(desk, job, sit_now(desk, job))
     if sitting is None:
         desk.note_hopeless(card)
         return False
     desk.take(sitting)
+    desk.note_started(card)
     desk.charge(job, sitting.seats)
     desk.highest_started = max(desk.highest_started, job.gang.priority)
     desk.started.add(job.gang.name)

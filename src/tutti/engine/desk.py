@@ -32,6 +32,7 @@ class SeatRoles(Protocol):
 class Takes(Protocol):
     """Seats that are to be taken for a while."""
 
+    job: Job
     start: int
     end: int
 
@@ -82,6 +83,8 @@ class Desk:
         self._card: Card
         """The card of the gang that was last asked about."""
         self._room: dict[object, int] = {}
+        self._past: dict[object, tuple[int, int]] = {}
+        """By what is asked: a moment at which a promised stay begins, and room for those who stay past it."""
         self._wake = well_again
         self._masks: dict[object, tuple[int, Bools]] = {}
 
@@ -180,6 +183,7 @@ class Desk:
         self.failed.clear()
         self.earliest.clear()
         self._room.clear()
+        self._past.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""
@@ -226,7 +230,12 @@ class Desk:
 
     def is_hopeless(self, card: Card) -> bool:
         """Whether too little is free now, or a gang that asks for no more, for no longer, has found no seats."""
-        return card.kin.simple and (card.low > self.room(card) or self.has_failed(card))
+        return card.kin.simple and (card.low > self.room(card) or self.has_failed(card) or self._stays_too_long(card))
+
+    def _stays_too_long(self, card: Card) -> bool:
+        """Whether the gang would still be there when a promised stay begins, and there is too little room beside it."""
+        known = self._past.get(card.kin.alike)
+        return known is not None and card.length > known[0] - self.now and card.low > known[1]
 
     def has_failed(self, card: Card) -> bool:
         """The same, as far as it was found out in this pass."""
@@ -246,6 +255,37 @@ class Desk:
             outlook = Outlook(profile, need, 0, last, self.mask(need, profile))
             known = self._room[card.kin.alike, until] = outlook.capacity()
         return known
+
+    def room_past(self, card: Card, moment: int) -> int:
+        """No more members than this could sit from now until after the next moment at which a promised stay begins."""
+        known = self._past.get(card.kin.alike)
+        if known is None or known[0] != moment:
+            known = moment, self._find_room_past(card, moment) if card.kin.free else self.room(card, moment + 1)
+            self._past[card.kin.alike] = known
+        return known[1]
+
+    def _find_room_past(self, card: Card, moment: int) -> int:
+        need, profile = card.needs[0][0], self.until(self.now + 1)
+        mask, weight = self.mask(need, profile), profile.weight[: profile.count]
+        later = profile.members_at(moment, need.ask, mask)
+        both = int(np.minimum(profile.members(0, 1, need.ask, mask), later) @ weight)
+        same = sum(stay.low for stay in self._coming(moment) if stay.kin.free and stay.kin.alike == card.kin.alike)
+        return min(both, int(later @ weight) - same) if same else both
+
+    def note_started(self, card: Card) -> None:
+        """Where nothing but room in sum decides, everybody who starts leaves so much less of it."""
+        kin = card.kin
+        if not kin.free:
+            return
+        if (kin.alike, 0) in self._room:
+            self._room[kin.alike, 0] -= card.low
+        past = self._past.get(kin.alike)
+        if past is not None and card.length > past[0] - self.now:
+            self._past[kin.alike] = past[0], past[1] - card.low
+
+    def _coming(self, moment: int) -> list[Card]:
+        """Who is to begin at a moment and has not been given seats yet."""
+        return [self.card(sitting.job) for sitting in self._untaken if sitting.start == moment]
 
     def note_hopeless(self, card: Card) -> None:
         """Remember a request that found no seats: until something is given back, a larger one finds none either."""
@@ -304,6 +344,8 @@ class Desk:
 
     def seats(self, need: Need, seating: Seating) -> Seats:
         """A seating as nodes in rank order, which is the order of the line."""
+        if len(seating.positions) == 1:
+            return Seats((int(self.view.by_line[seating.positions[0]]),), (int(seating.counts[0]),), need.shape)
         order = np.argsort(seating.positions, kind="stable")
         nodes = self.view.by_line[seating.positions[order]]
         return Seats(tuple(nodes.tolist()), tuple(seating.counts[order].tolist()), need.shape)

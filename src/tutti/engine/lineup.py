@@ -39,14 +39,15 @@ class Lineup:
         first = desk.first_promised()
         long = judged & ~none & (self._length[slots] > first - desk.now)
         if long.any():
-            none |= long & (low > self._rooms(desk, kinds[long], first + 1)[kinds])
+            none |= long & (low > self._rooms(desk, kinds[long], first)[kinds])
         return set(slots[none].tolist())
 
-    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], until: int = 0) -> NDArray[np.int64]:
-        """The most members that could sit now, or from now until a moment, by what is asked; 0 where nobody asks."""
+    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], past: int = 0) -> NDArray[np.int64]:
+        """The most members that could sit now, or from now until after a moment, by what is asked."""
         rooms = np.zeros(len(self._kinds) + 1, np.int64)
         for kind in set(kinds.tolist()):
-            rooms[kind] = desk.room(desk.card(self._one_of(kind)), until)
+            card = desk.card(self._one_of(kind))
+            rooms[kind] = desk.room_past(card, past) if past else desk.room(card)
         return rooms
 
     def _one_of(self, kind: int) -> Job:

@@ -134,6 +134,12 @@ class Profile:
             fits = np.minimum(fits, _divided(room, amount // self.units[resource]))
         return cast("Lane", np.maximum(fits, 0))
 
+    def members_at(self, moment: int, ask: Ask, mask: Bools) -> Ints:
+        """How many members fit on a node of each column at one moment, which need not have a row."""
+        if self._taken:
+            self._begin_rows()
+        return (self._fits(self._rooms_at(moment, ask), ask) * mask).astype(np.int64, copy=False)
+
     def leftover(self, first: int, resource: int) -> Ints:
         """Free amount of a resource in one slot, in whole amounts."""
         return self.room(first, first + 1, resource).astype(np.int64) * self.units[resource]
@@ -202,24 +208,37 @@ class Profile:
                 yield moment
                 at += 1
 
-    def _steadily(self, ask: Ask, mask: Bools, members: int, after: int, likely: int) -> list[int]:
+    def _steadily(self, ask: Ask, mask: Bools, members: int, after: int, likely: int) -> Iterator[int]:
         """The same, where room only grows with time: halving finds the first, and all that come after it will do."""
         if self._taken:
             self._begin_rows()
         ends = [end for _, end, *_ in self._taken.values() if end < NEVER]
-        chances = np.sort(np.concatenate((self.releases.at, [self.now, *ends])))
-        chances = chances[chances.searchsorted(after) if after > self.now else 0 :]
+        chances = np.concatenate((self.releases.at, [self.now, *ends]))
         weights = mask * self.weight[: self.count]
+        if self._is_first(likely, chances, after, ask, weights, members):
+            yield likely
+            after = likely + 1
+        chances.sort()
+        chances = chances[chances.searchsorted(after) if after > self.now else 0 :]
         low, high = 0, len(chances)
-        guess = int(chances.searchsorted(likely))
-        probes = [guess, guess - 1] if 0 < guess < high else []
         while low < high:
-            middle = min(max(probes.pop(), low), high - 1) if probes else (low + high) // 2
+            middle = (low + high) // 2
             if self._holds(self._rooms_at(int(chances[middle]), ask), ask, weights, members):
                 high = middle
             else:
                 low = middle + 1
-        return list(dict.fromkeys(chances[low:].tolist()))
+        while low < len(chances):
+            yield int(chances[low])
+            low = int(chances.searchsorted(chances[low], side="right"))
+
+    def _is_first(self, likely: int, chances: Ints, after: int, ask: Ask, weights: Ints, members: int) -> bool:
+        """Whether a moment is the first of the chances, from one on, at which there is room."""
+        if not after <= likely < NEVER or not (chances == likely).any():
+            return False
+        if not self._holds(self._rooms_at(likely, ask), ask, weights, members):
+            return False
+        before = int(chances[chances < likely].max(initial=-1))
+        return before < after or not self._holds(self._rooms_at(before, ask), ask, weights, members)
 
     def _rooms_at(self, moment: int, ask: Ask) -> list[Lane]:
         """The room for each of the resources asked for at one moment, which need not have a row."""

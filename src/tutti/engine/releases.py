@@ -37,11 +37,10 @@ def expected(view: View, now: int, percent: int) -> Ints:
     """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
     which = 0 if percent <= 50 else 1 if percent <= 90 else 2
     ends = view.ends[:, which].copy()
-    for later in range(which + 1, 3):
-        np.copyto(ends, view.ends[:, later], where=ends < now)
     for slot in (ends < now).nonzero()[0].tolist():
         if slot in view.seated:
-            ends[slot] = overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
+            later = (int(end) for end in view.ends[slot, which + 1 :] if end >= now)
+            ends[slot] = next(later, 0) or overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
     # What is due this very moment is not late yet: it ends the next.
     np.maximum(ends, now + 1, out=ends)
     for leaver in view.leaving:

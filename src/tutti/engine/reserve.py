@@ -226,10 +226,10 @@ def _withdraw(desk: Desk, job: Job) -> bool:
 class AsPromised:
     """A start that was promised and is still the earliest there is. Its seats are chosen when somebody looks."""
 
-    __slots__ = ("_job", "_needs", "end", "start")
+    __slots__ = ("_needs", "end", "job", "start")
 
     def __init__(self, desk: Desk, job: Job, needs: tuple[Need, ...], start: int) -> None:
-        self._job = job
+        self.job = job
         self._needs = needs
         self.start = start
         length = desk.length(job)
@@ -237,7 +237,7 @@ class AsPromised:
 
     def take(self, desk: Desk) -> None:
         """Choose the seats and take them."""
-        sitting = sit_with(desk, self._job, self._needs, self.start)
+        sitting = sit_with(desk, self.job, self._needs, self.start)
         assert sitting is not None, "room in sum is all that gangs need which are put off"
         sitting.take(desk)
 
