@@ -3,7 +3,8 @@
     python bench/kube.py [figure ...]      all of them, or those whose names begin so
 
 Everything runs on this machine: etcd, API server, scheduler and driver; etcd and the API server collect their rubbish
-seldom (GOGC=300), for all schedulers alike. The last line is JSON.
+seldom (GOGC=300), and the API server once more before each race begins, for all schedulers alike. The last line is
+JSON.
 """
 
 import asyncio
@@ -66,6 +67,7 @@ async def bind_limit() -> Figures:
     """Binds of pods that were decided beforehand, by our own client."""
     async with course() as race:
         await race.stage.make(*(pod(f"p{i}", scheduler="nobody") for i in range(1000)))
+        await race.tidy()
         began = time.monotonic()
         async with asyncio.TaskGroup() as work:
             for i in range(1000):
@@ -78,6 +80,7 @@ async def drained(native: bool) -> Figures:
     """1,000 pods wait, then the scheduler is started."""
     async with course() as race:
         await race.stage.make(*ten_by_hundred(NATIVE if native else "tutti"))
+        await race.tidy()
         race.start_native() if native else race.start_tutti()
         await race.until_bound(1000, 60, 5)
         first, last = spread_of(race.bound)
@@ -119,6 +122,7 @@ async def live_limit() -> Figures:
                 binds.append(asyncio.create_task(api.write("POST", path, body)))
 
         race.also = bind
+        await race.tidy()
         found = await poured(race)
         await asyncio.gather(*binds)
         api.close()
@@ -141,6 +145,7 @@ async def settled(race: Course) -> None:
     scheduler = NATIVE if "kube-scheduler" in race.rig.processes else "tutti"
     await race.stage.make_one(pod("probe", gpus=0, scheduler=scheduler))
     await race.until(lambda: "probe" in race.bound, 60)
+    await race.tidy()
 
 
 async def gang_of_512(native: bool) -> tuple[float, float]:

@@ -1,10 +1,11 @@
 """Loose members are refilled: tasks until every one has had its turn, lost ones while the others go on."""
 
+import msgspec
 import pytest
 
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
-from tutti.engine.model import Coupling, Gang, Node, NodeState, Queue, Role, Seats, Shape, State
+from tutti.engine.model import Coupling, Gang, Node, NodeState, Queue, Role, Seats, Shape, State, Token
 from tutti.engine.plan import Grow, Start
 from tutti.engine.policy import Policy
 from tutti.engine.world import World
@@ -92,3 +93,36 @@ def test_an_array_with_nothing_left_to_do_is_in_nobody_s_way():
     world.apply(ev.Submitted(2, Gang("wide", (Role("worker", 3, 3, 3, (Shape({"gpu": 1}),)),), submitted=2)))
     started = [action.gang for action in decide(world.view(), 3, Policy()).actions if isinstance(action, Start)]
     assert started == ["wide"]
+
+
+def optional(ask, first=True):
+    """A head and two workers that nobody waits for, in either order."""
+    loose = Role("worker", 0, 2, 2, (Shape(ask),), Coupling.LOOSE)
+    return Gang("cluster", (loose, HEAD) if first else (HEAD, loose))
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "second"])
+@pytest.mark.parametrize("ask", [{"gpu": 9}, {"tpu": 1}], ids=["too big for every node", "of what no node has"])
+def test_nobody_waits_for_loose_members_that_never_fit(ask, first):
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default")))
+    world.apply(ev.NodeSeen(0, Node("n0", {"gpu": 4, "cpu": 8})))
+    world.apply(ev.Submitted(0, optional(ask, first)))
+    (action,) = decide(world.view(), 2, Policy()).actions
+    assert isinstance(action, Start)
+    assert [held.members for held in action.seats] == ([0, 1] if first else [1, 0])
+
+
+def test_of_loose_roles_those_start_that_fit():
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default")))
+    world.apply(ev.NodeSeen(0, Node("n0", {"gpu": 4})))
+    never = Role("never", 0, 1, 1, (Shape({"gpu": 9}),), Coupling.LOOSE)
+    small = Role("small", 0, 3, 3, (Shape({"gpu": 2}),), Coupling.LOOSE)
+    world.apply(ev.Submitted(0, Gang("some", (never, small))))
+    world.apply(ev.Submitted(0, Gang("none", (never, msgspec.structs.replace(never, name="nor")))))
+    plan = decide(world.view(), 2, Policy())
+    (action,) = plan.actions
+    assert isinstance(action, Start)
+    assert (action.gang, [held.members for held in action.seats]) == ("some", [0, 2])
+    assert plan.answers["none"].token is Token.NEVER_FITS

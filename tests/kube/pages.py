@@ -42,7 +42,7 @@ SERVED = """## Pages
 at `/v1/jobs/NAME/why`, its story, nodes, queues, the timeline, the ledger since this leader began. They answer to those
 who show a token of the cluster (`Authorization: Bearer`, or `#token=` behind the page's address) and may list
 `placements.tutti.dev`; the API server is asked by TokenReview and SubjectAccessReview, and its answer holds for ten
-seconds. Nothing can be changed here: that is done with kubectl.
+seconds. Any replica will do, whether it leads or stands by. Nothing can be changed here: that is done with kubectl.
 
 ```
 kubectl -n tutti-system port-forward deploy/tutti 8080 &

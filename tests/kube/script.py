@@ -12,6 +12,26 @@ from tutti.kube.config import Config
 from tutti.kube.scheduler import Scheduler
 
 PODS = "/api/v1/namespaces/default/pods"
+EXPECTATIONS = frozenset(
+    [
+        "bound",
+        "total",
+        "together",
+        "apart",
+        "on",
+        "kept",
+        "gone",
+        "runs",
+        "waits",
+        "least",
+        "estimate",
+        "queued",
+        "condition",
+        "told",
+        "phase",
+        "event",
+    ]
+)
 
 
 def words(line: str) -> tuple[str, list[str], dict[str, str]]:
@@ -31,8 +51,8 @@ class Script:
         self.nodes = 0
         self.sizes: dict[str, int] = {}
 
-    async def run(self, lines: list[str]) -> None:
-        """Lines before the first gang set the scene; the scheduler starts with the first line that looks at it."""
+    async def run(self, lines: list[str]) -> int:
+        """Play every line; answers with how many of them say what is expected, which has then come true."""
         text = " ".join(lines)
         spoken = tuple(name for name in dialects.NAMES if name in text) or ("native",)
         spoken += ("volcano",) if "kube-batch" in text else ()
@@ -47,6 +67,7 @@ class Script:
                 await getattr(self, f"do_{verb}")(plain, said)
             await self.still()
             assert scheduler.compare() == 0, "the books differ from what the pods use"
+        return sum(words(line)[0] in EXPECTATIONS for line in lines)
 
     async def do_settings(self, plain: list[str], said: dict[str, str]) -> None:
         """settings migrate: gangs that may be are moved, so that others find room in one piece"""
@@ -349,6 +370,17 @@ class Script:
         """condition GROUP STATUS REASON: of a native group"""
         found = await self.play.until_told(plain[0], plain[1])
         assert found["reason"] == plain[2], found
+
+    async def do_told(self, plain: list[str], said: dict[str, str]) -> None:
+        """told POD REASON TEXT: the condition of a pod that waits"""
+        text = " ".join(plain[2:])
+
+        async def check() -> bool:
+            conditions = (await self.stage.get(f"{PODS}/{plain[0]}")).get("status", {}).get("conditions", [])
+            found = [c for c in conditions if c["type"] == "PodScheduled" and c.get("reason") == plain[1]]
+            return any(text in c["message"] for c in found)
+
+        await self.play.until(check, " ".join(plain))
 
     async def do_phase(self, plain: list[str], said: dict[str, str]) -> None:
         """phase GROUP PHASE dialect=...: of a group of a dialect that has phases"""

@@ -17,7 +17,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_case(play, name):
     async def scene(play):
-        await Script(play).run(CASES[name])
+        assert await Script(play).run(CASES[name]) > 0
 
     play(scene)
 

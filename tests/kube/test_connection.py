@@ -116,7 +116,7 @@ def test_a_flood_of_groups_disturbs_nobody(play):
             await play.stage.make(*gang("a", 2))
             path = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
             await asyncio.gather(*(play.stage.remove(f"{path}/{name}") for name in flood))
-            await play.until_bound("a-")
+            assert len(await play.until_bound("a-")) == 2
 
     play(scene)
 
@@ -128,7 +128,7 @@ def test_a_pod_of_a_megabyte(play):
             huge = pod("a-0", gpus=1)
             huge["spec"]["containers"][0]["env"] = [{"name": f"V{i}", "value": "x" * 1000} for i in range(900)]
             await play.stage.make_one(huge)
-            await play.until_bound("a-")
+            assert await play.until_bound("a-") == {"a-0": "n0"}
 
     play(scene)
 
@@ -141,7 +141,7 @@ def test_a_group_of_a_megabyte(play):
             huge["spec"]["junk"] = "x" * 1_000_000
             await play.stage.make_one(huge)
             await play.stage.make(pod("a-0", **dialects.mark("volcano", "a", 1, 1, {})), *gang("b", 1))
-            await play.until_bound("a-", "b-")
+            assert len(set((await play.until_bound("a-", "b-")).values())) == 2
 
     play(scene)
 

@@ -62,8 +62,9 @@ def test_killed_after_every_write(play, last):
                 proxy.after, proxy.before = kill, hold
                 await asyncio.wait_for(killed.wait(), 60)
         async with play.scheduler():
-            await play.until_bound("a-", "b-", count=4)
-            await check(play, {"a": 4, "b": 4})
+            bound = await play.until_bound("a-", "b-", count=4)
+            assert len({name[0] for name in bound}) == 1, bound
+            assert len(set(bound.values())) == len(bound) == 4, bound
 
     play(scene)
 
@@ -77,9 +78,10 @@ def test_a_busy_server_is_asked_again(play, refused, status):
         async def refuse(request):
             return (status, "Busy") if request.number == refused else None
 
-        async with behind(play, refuse):
+        async with behind(play, refuse) as (_, scheduler):
             await play.stage.make(*gang("a", 4))
-            await play.until_bound("a-")
+            assert len(set((await play.until_bound("a-")).values())) == 4
+            assert scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0) == 0
 
     play(scene)
 
@@ -95,9 +97,9 @@ def test_a_bind_that_is_refused_for_good_undoes_the_gang(play):
             await play.stage.make(*gang("a", 4, owner="job"))
 
             async def undone():
-                return scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0) and not await play.bound("a-")
+                return not await play.bound("a-") and scheduler.metrics.values.get(("tutti_kube_undone_total", ""), 0)
 
-            await play.until(undone, "undone")
+            assert await play.until(undone, "undone") == 1
 
     play(scene)
 
@@ -128,14 +130,15 @@ def test_watches_are_cut_while_a_gang_starts(play):
         async with behind(play) as (proxy, scheduler):
             proxy.after = lambda request: proxy.cut() if request.number % 2 else None
             await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
-            await play.until_bound("a-", "b-")
+            assert len(set((await play.until_bound("a-", "b-")).values())) == 8
             await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
             proxy.cut()
 
             async def seen():
-                return len(scheduler.mirror.pods) == 7
+                names = {pod.name for pod in scheduler.mirror.pods.values()}
+                return names if len(names) < 8 else None
 
-            await play.until(seen, "the loss is seen")
+            assert "a-0" not in await play.until(seen, "the loss is seen")
 
     play(scene)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -34,19 +35,19 @@ def test_no_wildcards_and_no_secrets():
         assert right.why
 
 
-async def has(play, path):
+async def taken(play, thing):
+    """What the server has, or would have, of an object."""
     with contextlib.suppress(ApiError):
-        return bool(await play.stage.get(path))
-    return False
+        return await play.stage.get(f"{path_of(thing)}/{thing['metadata']['name']}")
+    return msgspec.json.decode(await play.stage.api.write("POST", f"{path_of(thing)}?dryRun=All", thing))
 
 
 def test_the_api_server_takes_every_manifest(play):
     async def scene(play):
         for objects in manifests().values():
             for thing in yaml.safe_load_all(text(objects)):
-                there = await has(play, f"{path_of(thing)}/{thing['metadata']['name']}")
-                if not there:
-                    await play.stage.api.write("POST", f"{path_of(thing)}?dryRun=All", thing)
+                found = await taken(play, thing)
+                assert (found["kind"], found["metadata"]["name"]) == (thing["kind"], thing["metadata"]["name"])
 
     play(scene)
 

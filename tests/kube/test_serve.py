@@ -1,13 +1,19 @@
 """The scheduler's own pages, and who may read them; the lease and its fence."""
 
+import asyncio
+import contextlib
+
 import msgspec
 import pytest
 
 from tools.control_plane.stage import gang, node
 from tutti.api.http import Request
-from tutti.kube.api import Fenced
+from tutti.kube.api import Api, Fenced
+from tutti.kube.config import Config
+from tutti.kube.credentials import from_file
 from tutti.kube.lease import Lease
 from tutti.kube.metrics import METRICS
+from tutti.kube.scheduler import Scheduler
 from tutti.kube.serve import Pages
 
 
@@ -74,6 +80,52 @@ def test_the_page_of_one_box_shows_a_cluster(play):
     play(scene)
 
 
+def test_a_replica_that_stands_by_knows_what_the_leader_does(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1"))
+        api = Api(from_file(play.rig.kubeconfig(play.rig.tutti)), 4)
+        spare = Scheduler(api, Config(dialects=("native",)))
+
+        async def listening():
+            async with asyncio.TaskGroup() as group:
+                await spare.listen(group)
+
+        async with play.scheduler() as leader:
+            task = asyncio.create_task(listening())
+            await play.stage.make(*gang("a", 2), *gang("b", 2))
+            bound = await play.until_bound("a-", "b-", count=2)
+            first, other = sorted("ab", key=lambda name: f"{name}-0" not in bound)
+            await play.settle(leader)
+            pages = Pages(spare, None, api)
+
+            async def alike():
+                spare._glanced = 0.0
+                told = msgspec.json.decode((await asked(pages, "/v1/jobs", play.rig.admin)).body)["jobs"]
+                return {row["name"]: row for row in told} if len(told) == 2 else None
+
+            rows = await play.until(alike, "both are known")
+            assert rows[f"default/{first}"]["placed"] == "1 on n0, 1 on n1"
+            assert rows[f"default/{other}"]["reason"] == "NoCapacity"
+            for name in ("a", "b"):
+                await play.stage.remove(f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{name}")
+                for at in range(2):
+                    await play.stage.remove(f"/api/v1/namespaces/default/pods/{name}-{at}")
+
+            async def empty():
+                spare._glanced = 0.0
+                await spare.glance()
+                return not (spare.mirror.gangs or spare.mirror.dirty_gangs or spare.jobs())
+
+            assert await play.until(empty, "nothing is kept of what is gone")
+            assert not spare.metrics.values.get(("tutti_kube_drift_total", ""), 0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        api.close()
+
+    play(scene)
+
+
 class Clock:
     """A clock that is set by hand."""
 
@@ -86,9 +138,6 @@ class Clock:
 
 @pytest.fixture
 def lease(control_plane):
-    from tutti.kube.api import Api
-    from tutti.kube.credentials import from_file
-
     clock = Clock()
     made = Lease(Api(from_file(control_plane.kubeconfig())), "default", "test", "me", 15.0, clock)
     made.held_until = clock.now + 10

@@ -107,6 +107,8 @@ class Room:
             for (kind, name), claim in self._claims(node).items()
             if kind in against and (name != mine.gang or kind == GOING) and claim.end > mine.begin
         ]
+        if not others:
+            return next((name for name, ask in mine.asks.items() if ask and ask > _capacity(there, name)), "")
         return next(filter(None, (lacking(there, at, mine, others) for at in _moments(mine, others))), "")
 
     def fits(self, node: int, ask: Mapping[str, int], begin: int, end: int, before: bool) -> int:

@@ -31,12 +31,13 @@ def rate(speed: Speed, size: int) -> int:
 
 
 def leading_role(gang: Gang) -> int:
-    """The role whose size sets the pace: the first elastic gang-coupled one, else the first."""
-    for index, role in enumerate(gang.roles):
-        low, _, high = sizes(role)
-        if role.coupling is Coupling.GANG and high > low:
+    """The role whose size sets the pace: the first elastic gang-coupled one, else the first that is, else the first."""
+    coupled = [index for index, role in enumerate(gang.roles) if role.coupling is Coupling.GANG]
+    for index in coupled:
+        low, _, high = sizes(gang.roles[index])
+        if high > low:
             return index
-    return 0
+    return coupled[0] if coupled else 0
 
 
 def pace(gang: Gang, seats: tuple[Seats, ...]) -> tuple[int, int]:

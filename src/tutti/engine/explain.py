@@ -271,7 +271,7 @@ class _Room:
         for at, need in enumerate(needs):
             low = desk.sizes(self.job, at, need.shape).low
             outlook = self._look(need)
-            room = 0 if need.missing else outlook.capacity()
+            room = outlook.capacity()
             found.append(RoleRoom(need.role.name, low, room))
             seating = outlook.choose(min(room, low)) if min(room, low) > 0 else None
             if seating is not None and len(needs) > 1:

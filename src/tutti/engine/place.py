@@ -137,7 +137,7 @@ class Outlook:
         self.need = need
         self.first = first
         self.last = last
-        fits = profile.members(first, last, need.ask, mask)
+        fits = profile.members(first, last, need.ask, np.zeros_like(mask) if need.missing else mask)
         fits = np.minimum(fits, need.per_node) if need.per_node else fits
         self.fits = fits // need.unit * need.unit if need.unit > 1 else fits
         self._domains: dict[str, Ints] = {}

@@ -257,7 +257,7 @@ def earliest(desk: Desk, job: Job, since: int = 0) -> Sitting | AsPromised | Non
     card = desk.card(job)
     after = max(desk.not_before(card), since)
     for needs in shapes_of(desk, job) if after < NEVER else ():
-        if any(need.missing for need in needs):
+        if any(need.missing and desk.sizes(job, role, need.shape).low for role, need in enumerate(needs)):
             continue
         for moment in moments(desk, job, needs, after):
             if best is not None and moment >= best.start:

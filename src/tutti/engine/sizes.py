@@ -12,7 +12,7 @@ import msgspec
 
 from .estimate import leading_role, rate
 from .estimate import sizes as asked_sizes
-from .model import MOST_AMOUNT, MOST_MEMBERS, Job, Role, SizeRule, Speed
+from .model import MOST_AMOUNT, MOST_MEMBERS, Coupling, Gang, Job, Role, SizeRule, Speed
 
 SHOWN = 8
 """How many entries of a long list a sentence repeats."""
@@ -105,7 +105,14 @@ def job_sizes(job: Job, role: int, shape: int = 0) -> Sizes:
     """The sizes of a gang's role now: what its job reports as legal narrows the role that sets the pace."""
     reported = job.life.progress.legal_sizes if job.life.progress else ()
     paces = bool(reported) and leading_role(job.gang) == role
-    return role_sizes(job.gang.roles[role], shape, reported if paces else ())
+    found = role_sizes(job.gang.roles[role], shape, reported if paces else ())
+    return msgspec.structs.replace(found, low=0) if is_optional(job.gang, role, shape) else found
+
+
+def is_optional(gang: Gang, role: int, shape: int = 0) -> bool:
+    """Whether a gang may start without any member of a role, because there are others and nobody waits for these."""
+    asked = gang.roles[role]
+    return len(gang.roles) > 1 and asked.coupling is Coupling.LOOSE and not asked_sizes(asked, shape)[0]
 
 
 def marginal(speed: Speed, size: int, next_size: int) -> int:

@@ -146,7 +146,10 @@ def seat_roles(
     if found is not None or wanted == least:
         return found
     found = stay.seat(least)
-    return None if found is None else _enlarged(stay, sizes, found)
+    if found is None:
+        return None
+    found = _enlarged(stay, sizes, found)
+    return found if any(len(seating.counts) for seating in found) else None
 
 
 def _enlarged(stay: Stay, sizes: list[Sizes], found: list[Seating]) -> list[Seating]:

@@ -22,7 +22,7 @@ from .model import (
     Shape,
     SizeRule,
 )
-from .sizes import describe_nearest, largest_legal, legal_sizes, next_legal, role_rule
+from .sizes import describe_nearest, is_optional, largest_legal, legal_sizes, next_legal, role_rule
 from .topology import NODE, POOL
 from .view import View
 
@@ -51,7 +51,9 @@ def unknown_names(gang: Gang, view: View) -> tuple[str, ...]:
         for where, level in _levels_named(gang)
         if level not in levels
     ]
-    for role in gang.roles:
+    for at, role in enumerate(gang.roles):
+        if is_optional(gang, at):
+            continue
         asked = (name for shape in role.shapes for name, amount in shape.ask.items() if amount)
         missing = [name for name in asked if name not in view.resources]
         found += [f"role {role.name!r}: no node has {name!r}{_meant(name, view.resources)}" for name in missing]

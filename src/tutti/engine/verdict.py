@@ -35,15 +35,23 @@ def _lacking(desk: Desk, job: Job, needs: tuple[Need, ...]) -> Reason | None:
     """What the empty cluster lacks for the gang on these shapes."""
     facts = desk.cache.facts(desk.view)
     lows = [desk.sizes(job, role, need.shape).low for role, need in enumerate(needs)]
-    for need, low in zip(needs, lows, strict=True):
-        if need.missing:
-            return wait(Token.NEVER_FITS, f"no node has any {need.missing!r}", "capacity", "owner", kind=Kind.CHANGE)
-        room = _empty_room(desk, need, facts)
-        if room < low:
-            whose = f"role {need.role.name!r}: " if len(needs) > 1 else ""
-            detail = f"{whose}at most {room} of {low} members would fit on the empty cluster"
-            return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, low, room, wakes=("capacity", "owner"))
-    return _lacking_together(desk, needs, lows) if len(needs) > 1 else None
+    needed = [(need, low) for need, low in zip(needs, lows, strict=True) if low]
+    several = len(needs) > 1
+    found = [_role_lacks(desk, need, low, several, facts) for need, low in needed or [(need, 1) for need in needs]]
+    # Where nobody needs the others, one role that fits is enough.
+    lacking = next(filter(None, found), None) if needed or all(found) else None
+    return lacking or (_lacking_together(desk, needs, lows) if several else None)
+
+
+def _role_lacks(desk: Desk, need: Need, low: int, several: bool, facts: dict[object, int]) -> Reason | None:
+    if need.missing:
+        return wait(Token.NEVER_FITS, f"no node has any {need.missing!r}", "capacity", "owner", kind=Kind.CHANGE)
+    room = _empty_room(desk, need, facts)
+    if room >= low:
+        return None
+    whose = f"role {need.role.name!r}: " if several else ""
+    detail = f"{whose}at most {room} of {low} members would fit on the empty cluster"
+    return Reason(Token.NEVER_FITS, Kind.CHANGE, detail, low, room, wakes=("capacity", "owner"))
 
 
 def _lacking_together(desk: Desk, needs: tuple[Need, ...], lows: list[int]) -> Reason | None:

@@ -68,10 +68,10 @@ def shapes_of(desk: Desk, job: Job) -> Iterator[tuple[Need, ...]]:
 
 def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: bool = False) -> Sitting | None:
     """Seats for the whole gang on these shapes from a moment on, or None."""
-    if any(need.missing for need in needs):
+    sizes = [desk.sizes(job, role, need.shape) for role, need in enumerate(needs)]
+    if any(need.missing and size.low for need, size in zip(needs, sizes, strict=True)):
         return None
     length = desk.length(job)
-    sizes = [desk.sizes(job, role, need.shape) for role, need in enumerate(needs)]
     if least:
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):

@@ -158,6 +158,7 @@ class GangSeen:
         "succeeded",
         "told",
         "up",
+        "wanted",
     )
 
     def __init__(self, key: str) -> None:
@@ -170,6 +171,8 @@ class GangSeen:
         """As it was last told to the engine."""
         self.kin: tuple[Kin, ...] = ()
         self.awaiting = 0
+        self.wanted = 0
+        """Members that must be there before it can start; `awaiting` of them are not."""
         self.problems: tuple[str, ...] = ()
         self.is_entered = False
         self.desired: list[Where] = []

@@ -40,6 +40,15 @@ class Ground:
         """Whether there is such a node, or only pods that name it."""
         return self.ready is not NodeState.LOST or bool(self.capacity)
 
+    def could_hold(self, wants: Wants) -> bool:
+        """Whether such a pod would fit on the empty node, once what ails the node is over."""
+        asked = ((name, amount) for name, amount in wants.ask.items() if not name.startswith(ATTACHED))
+        if any(amount > self.capacity.get(name, 0) for name, amount in asked):
+            return False
+        lasting = (taint for taint in self.taints if not taint.key.startswith("node.kubernetes.io/"))
+        closed = any(taint.effect in CLOSED and not tolerates(wants.tolerations, taint) for taint in lasting)
+        return not closed and (wants.nodes is None or wants.nodes.allows(self.name, self.labels))
+
     def read(self, node: objects.Node) -> None:
         """Take in what the API says of it."""
         self.labels = node.metadata.labels or {}

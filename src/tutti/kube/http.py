@@ -6,6 +6,7 @@ it takes; see bench/kube.py for what this one takes.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 from .wire import Answer, Broken, Ended, Target, Wire
 
@@ -26,6 +27,7 @@ class Http:
         self._idle: list[Wire] = []
         self._free = asyncio.Semaphore(most)
         self._open: set[Wire] = set()
+        self._under_way = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._host = f" HTTP/1.1\r\nHost: {target.host}:{target.port}\r\nAccept: application/json\r\n"
 
@@ -43,27 +45,34 @@ class Http:
         """
         request = self._head(method, path, body, kind) + body
         async with self._free:
-            for _ in range(2):
-                wire = self._taken() or await self._connect()
-                stale = wire.is_used
-                try:
-                    if fence is not None:
-                        fence()
-                    self._watch(wire)
-                    answer = await wire.ask(request)
-                except (Ended, OSError) as problem:
-                    self._drop(wire)
-                    closed = isinstance(problem, Ended) and not problem.partial
-                    # The server may have taken a write in before it closed; only the caller can tell.
-                    if not (stale and closed and method == "GET"):
-                        raise Broken(f"{method} {path}: {problem}", sent=True) from None
-                except BaseException:
-                    self._drop(wire)
-                    raise
-                else:
-                    self._back(wire)
-                    return answer
-            raise Broken(f"{method} {path}: connections are closed at once", sent=True)
+            self._under_way += 1
+            try:
+                return await self._answer(request, f"{method} {path}", method == "GET", fence)
+            finally:
+                self._under_way -= 1
+
+    async def _answer(self, request: bytes, what: str, harmless: bool, fence: Callable[[], None] | None) -> Answer:
+        for _ in range(2):
+            wire = self._taken() or await self._connect()
+            stale = wire.is_used
+            try:
+                if fence is not None:
+                    fence()
+                self._watch(wire)
+                answer = await wire.ask(request)
+            except (Ended, OSError) as problem:
+                self._drop(wire)
+                closed = isinstance(problem, Ended) and not problem.partial
+                # The server may have taken a write in before it closed; only the caller can tell.
+                if not (stale and closed and harmless):
+                    raise Broken(f"{what}: {problem}", sent=True) from None
+            except BaseException:
+                self._drop(wire)
+                raise
+            else:
+                self._back(wire)
+                return answer
+        raise Broken(f"{what}: connections are closed at once", sent=True)
 
     async def lines(self, path: str) -> AsyncIterator[list[bytes]]:
         """The lines of an endless answer on a connection of its own, as many at a time as have come.
@@ -94,6 +103,14 @@ class Http:
         return f"{first}{self.headers()}{length}\r\n".encode("latin-1")
 
     # -- connections
+
+    async def warm(self, count: int) -> None:
+        """Open so many connections ahead of need: handshakes are dear, and come when there is most to do."""
+        with suppress(Broken):
+            while len(self._idle) + self._under_way < min(count, self.most):
+                wire = await self._connect()
+                wire.is_used = True
+                self._idle.append(wire)
 
     async def _connect(self) -> Wire:
         wire = await Wire.open(self.target)

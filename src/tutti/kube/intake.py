@@ -58,6 +58,10 @@ class Intake(Groups):
         """How many domains each level has."""
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}
+        self._offers_change = False
+        """Whether nodes have become others, so that whom they could hold is to be found out anew."""
+        self._places: dict[str, bool] = {}
+        """By what pods want: whether some node could hold one."""
         self.arrived = 0.0
         """When the latest pod of ours came, by the monotonic clock."""
         self.filling: dict[str, None] = {}
@@ -69,11 +73,13 @@ class Intake(Groups):
         """A node was made or changed."""
         ground = self._ground(node.metadata.name)
         before = (ground.labels, bool(ground.capacity))
+        offered = ground.labels, ground.capacity, ground.taints
         self.taints.count(ground.taints, -1)
         ground.read(node)
         self.taints.count(ground.taints, 1)
         if before != (ground.labels, bool(ground.capacity)):
             self._resurvey = True
+        self._offers_change |= offered != (ground.labels, ground.capacity, ground.taints)
         self.dirty_nodes[ground.name] = None
 
     def drop_node(self, name: str) -> None:
@@ -84,7 +90,15 @@ class Intake(Groups):
         self.taints.count(ground.taints, -1)
         ground.labels, ground.taints, ground.capacity, ground.ready = {}, (), {}, NodeState.LOST
         self._resurvey = True
+        self._offers_change = True
         self.dirty_nodes[name] = None
+
+    def has_place(self, wanted: Wants) -> bool:
+        """Whether some node could hold such a pod if it were empty."""
+        known = self._places.get(wanted.key)
+        if known is None:
+            known = self._places[wanted.key] = any(ground.could_hold(wanted) for ground in self.grounds.values())
+        return known
 
     def _ground(self, name: str) -> Ground:
         if name not in self.grounds:

@@ -12,6 +12,7 @@ import msgspec
 from tutti.engine import events as ev
 from tutti.engine.model import Coupling, Gang, Job, Life, Listing, NodeState, Resizing, Seats, State
 from tutti.engine.world import World
+from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
 
@@ -77,6 +78,10 @@ class Mirror(Intake):
         if self.taints.changed:
             self.taints.changed = False
             self.dirty_gangs |= dict.fromkeys(self.gangs)
+        if self._offers_change:
+            self._offers_change = False
+            self._places.clear()
+            self.dirty_gangs |= {g.key: None for g in self.gangs.values() if len(g.kin) > 1 and not g.is_seated}
         pool = self.terrain.pool()
         if pool != self._told_pool:
             self._told_pool = pool
@@ -192,9 +197,20 @@ class Mirror(Intake):
             queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
             movable=bool(pods) and all(pod.movable for pod in pods),
             gathers=any(present.values()) and not gang.is_seated and not any(pod.node for pod in pods),
+            last=self._last(gang, said, present),
         )
         found = translate(said, present, known or self.known(), facts)
+        gang.wanted = found.wanted
         return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found
+
+    def _last(self, gang: GangSeen, said: Declared, present: Mapping[Kin, int]) -> frozenset[tuple[str, str]]:
+        """Where any of them will do: kin that no node could hold. Who sits stays what it was when it was seated."""
+        if said.loose or len(present) < 2 or sum(present.values()) <= said.min:
+            return frozenset()
+        if gang.is_seated and gang.gang is not None:
+            roles = zip(gang.kin, gang.gang.roles, strict=True)
+            return frozenset(kin.alike for kin, role in roles if role.coupling is Coupling.LOOSE)
+        return frozenset(kin.alike for kin in present if not self.has_place(kin.wants))
 
     def _of_gang(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         gang = self.gangs.get(key)
@@ -256,12 +272,12 @@ class Mirror(Intake):
     def _while_seated(self, gang: GangSeen, found: Translated, now: int) -> list[ev.Event]:
         """What a seated gang's members ask for cannot change; how many there may be can."""
         assert gang.gang is not None
-        new = dict(zip((_alike(kin) for kin in found.kin), found.gang.roles, strict=True))
-        there = {_alike(kin): count for kin, count in gang.present().items()}
+        new = dict(zip((kin.alike for kin in found.kin), found.gang.roles, strict=True))
+        there = {kin.alike: count for kin, count in gang.present().items()}
         roles = []
         resizing = found.gang.resizing
         for kin, role, where in zip(gang.kin, gang.gang.roles, gang.desired, strict=True):
-            now_said = new.get(_alike(kin))
+            now_said = new.get(kin.alike)
             if now_said is None or now_said.coupling is not role.coupling:
                 roles.append(role)
                 continue
@@ -269,7 +285,7 @@ class Mirror(Intake):
             sizes = {"min": least, "want": now_said.want, "max": now_said.max}
             if least < now_said.min:
                 # A minimum above what runs takes nothing away; whoever comes joins, and then it holds.
-                most = max(least, there.get(_alike(kin), 0))
+                most = max(least, there.get(kin.alike, 0))
                 sizes |= {"want": most, "max": most}
                 resizing = Resizing.LIVE
             roles.append(msgspec.structs.replace(role, **sizes, marks=now_said.marks))
@@ -386,6 +402,16 @@ class Mirror(Intake):
 
     # -- the full truth
 
+    def start_over(self) -> None:
+        """Nobody has a seat, and the engine knows of nobody; gangs of which nothing is left are forgotten."""
+        self.gangs = {key: gang for key, gang in self.gangs.items() if gang.pods or gang.declared is not None}
+        for gang in self.gangs.values():
+            gang.clear()
+            gang.is_entered = False
+        for pod in self.pods.values():
+            self.recharge(pod)
+        self.moved_gangs, self.filling, self.news = {}, {}, []
+
     def listing(self, now: int, targets: Mapping[str, list[Where]]) -> Listing:
         """Everything, for the start: `targets` are the seats of gangs whose start was written down and not finished."""
         self._of_ground(now)
@@ -438,10 +464,6 @@ def _short(life: Life, gang: Gang, bound: int) -> Life:
     lost = tuple(Seats((first,), (n,)) if n else Seats() for n in missing)
     ranks = tuple((held.members,) if n else () for n, held in zip(missing, life.seats, strict=True))
     return msgspec.structs.replace(life, state=State.DEGRADED, lost=lost, lost_ranks=ranks)
-
-
-def _alike(kin: Kin) -> tuple[str, str]:
-    return kin.part, kin.wants.key
 
 
 def expected_kin(gang: GangSeen) -> Kin | None:

@@ -22,8 +22,8 @@ def device_of(world: World) -> str:
     return max(found, key=lambda name: (found[name], name)) if found else "cpu"
 
 
-def active_row(world: World, job: Job, reason: Reason | None, now: int, device: str) -> t.JobRow:
-    """A gang that has not ended."""
+def active_row(world: World, job: Job, reason: Reason | None, now: int, device: str, wanted: int) -> t.JobRow:
+    """A gang that has not ended; `wanted` members must be there before it starts."""
     life, gang = job.life, job.gang
     waits = life.state in QUEUED
     promise = life.promise
@@ -39,7 +39,7 @@ def active_row(world: World, job: Job, reason: Reason | None, now: int, device: 
         members=max(sum(max(role.want, role.min) for role in gang.roles), low)
         if waits
         else sum(held.members for held in life.seats),
-        min=low + life.awaiting,
+        min=max(low, wanted) if life.awaiting else low,
         max=high,
         devices=_devices(job, device, waits),
         priority=gang.priority,

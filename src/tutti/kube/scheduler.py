@@ -32,6 +32,7 @@ from tutti.engine.plan import (
     Shrink,
     Start,
 )
+from tutti.engine.world import World
 from tutti.jobs.kube.objects import Node, Pod, Thing
 
 from . import memory, placement, reload
@@ -55,12 +56,14 @@ from .watch import Listener
 CAN = Capabilities(bind=True, live_resize=True, restart_resize=False, park=False)
 SETTLE = 0.005
 """Seconds to wait for more news after the first, so that they are looked at together."""
-LADEN = 0.03
-"""The same while binds are queueing: what is decided meanwhile could not be written anyway."""
+BUSY, LADEN = 0.02, 0.03
+"""The same while binds are on the way, and while they queue: what is decided meanwhile would only wait behind them."""
 LONGEST_SETTLE = 0.1
 TICK = 1.0
 REMEMBER = 3.0
 DISCOVER = 60.0
+GLANCE = 2.0
+"""Seconds for which an answer of a replica that does not lead is good enough."""
 
 
 class Scheduler:
@@ -87,6 +90,7 @@ class Scheduler:
         self._changed = asyncio.Event()
         self.notices: list[Notice] = []
         self._took = 0.0
+        self._glanced = -GLANCE
         self._compared = time.monotonic_ns()
 
     def _new_driver(self) -> Driver:
@@ -102,6 +106,7 @@ class Scheduler:
         for listener in self.listeners.values():
             group.create_task(listener.follow())
         group.create_task(self._discover(group))
+        group.create_task(self._stand_by())
 
     async def read_once(self) -> None:
         """List everything there is."""
@@ -160,23 +165,45 @@ class Scheduler:
             group.create_task(self.teller.run())
             group.create_task(self._tick())
             group.create_task(self._remember())
+            group.create_task(self.api.http.warm(self.config.connections))
             self.ready.set()
             self.teller.look()
             await self._serve()
 
-    def _begin(self, kept: dict[str, memory.Kept]) -> None:
-        """Take over: what is bound sits, what was written down and is not finished goes on."""
-        for gang in self.mirror.gangs.values():
-            gang.clear()
-            gang.is_entered = False
-        for pod in self.mirror.pods.values():
-            self.mirror.recharge(pod)
+    async def glance(self) -> None:
+        """Somebody asks a replica that does not lead: what it has heard is worked out, and nothing is done about it."""
+        if self.ready.is_set() or time.monotonic() < self._glanced + GLANCE:
+            return
+        self._glanced = time.monotonic()
+        kept, history = await memory.read(self.api, self.config)
+        if not self.ready.is_set():
+            self.driver.intake.history = history
+            self._take_stock(kept)
+
+    async def _stand_by(self) -> None:
+        """Nobody hears what is heard while another leads; it must not pile up."""
+        while not self.ready.is_set():
+            await asyncio.sleep(self.config.resync)
+            with contextlib.suppress(ApiError, Broken):
+                await self.glance()
+
+    def _take_stock(self, kept: dict[str, memory.Kept]) -> dict[str, list[Where]]:
+        """Enter everything anew; answers with the starts that were written down and are not finished."""
+        self.mirror.start_over()
         unfinished = {key: where for key, (where, _) in self.placements.items() if self._is_unfinished(key, where)}
         now = moment()
         listing = memory.restored(self.mirror.listing(now, unfinished), kept)
+        # It is no drift that nothing was entered meanwhile; but what was answered before is not the answer now.
+        before, self.driver.world = self.driver.world.version, World(self.config.policy.order.half_life)
         self.driver.resync(listing, now)
+        self.driver.world.version += before
         self.driver.ledger = Ledger(device_of(self.driver.world))
         self.driver.ledger.open(self.driver.world, now)
+        return unfinished
+
+    def _begin(self, kept: dict[str, memory.Kept]) -> None:
+        """Take over: what is bound sits, what was written down and is not finished goes on."""
+        unfinished = self._take_stock(kept)
         for key in unfinished:
             if key in self.mirror.gangs:
                 self.mirror.gangs[key].shapes = self.placements[key][1]
@@ -215,7 +242,7 @@ class Scheduler:
             async with asyncio.timeout(delay):
                 await self._changed.wait()
             # The longer a look takes, and the more there is to write already, the more news are gathered for the next.
-            settle = LADEN if self.hands.is_laden else SETTLE
+            settle = LADEN if self.hands.is_laden else SETTLE if self.hands.is_idle else BUSY
             await asyncio.sleep(min(max(settle, 2 * self._took), LONGEST_SETTLE))
         except TimeoutError:
             pass

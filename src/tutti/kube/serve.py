@@ -8,6 +8,7 @@ they may list placements.
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -95,6 +96,8 @@ class Pages:
             if isinstance(found, Response):
                 return found
             who = found
+            with suppress(ApiError, Broken):
+                await self.scheduler.glance()
         from tutti.web.site import Site  # noqa: PLC0415 - a scheduler nobody looks at needs no pages
 
         return await Site(self.scheduler.service, Reviewed(), who, is_owner=True).handle(request)

@@ -125,7 +125,9 @@ class Service:
     def _row(self, job: Job) -> t.JobRow:
         scheduler = self.scheduler
         reason = scheduler.teller.reasons().get(job.gang.name) if job.life.state in QUEUED else None
-        return rows.active_row(scheduler.driver.world, job, reason, now_us(), self.device)
+        seen = scheduler.mirror.gangs.get(job.gang.name)
+        wanted = seen.wanted if seen is not None else 0
+        return rows.active_row(scheduler.driver.world, job, reason, now_us(), self.device, wanted)
 
     def _named(self, name: str) -> str:
         return meant(name, [*self.scheduler.driver.world.slots, *self.scheduler.mirror.gangs])

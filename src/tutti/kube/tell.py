@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from .config import Config
     from .hands import Hands
 
-QUIET = 0.02
-COMING = 0.03
+QUIET = 0.01
+COMING, COMPLETE = 0.03, 0.015
+"""Seconds since the latest pod after which no more are awaited: while a gang lacks some, and while none does."""
 PATIENCE = 3.0
 WRITERS, BESIDE = 16, 3
 """Writes at a time: while nothing else is written, and beside binds that go on for long."""
@@ -57,6 +58,8 @@ no great cost.
 """
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
+NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
+NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
 COMPONENT = "tutti"
 WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "Misdeclared", "Preempted"})
 
@@ -109,7 +112,7 @@ class Teller:
         return self._are_coming() or (self.hands is not None and not self.hands.is_idle)
 
     def _are_coming(self) -> bool:
-        return time.monotonic() - self.mirror.arrived < COMING
+        return time.monotonic() - self.mirror.arrived < (COMING if self.mirror.filling else COMPLETE)
 
     async def _tell_all(self) -> None:
         began = time.process_time()
@@ -149,16 +152,25 @@ class Teller:
             self._reasons = {}
         return self._reasons
 
-    def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[None] | None":
+    def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[list[None]] | None":
         """The writes that one gang needs; None where everything was told."""
         self._warn(gang)
         lacking = reason.token is Token.WAITING_FOR_MEMBERS if reason is not None else not gang.is_entered
         if lacking and self._is_filling(gang):
             return None
         news = self._news(gang, reason)
-        if news is None or gang.told.get("news") == (news.state, news.token, news.message):
-            return None
-        return asyncio.ensure_future(self._write(gang, news))
+        writes = [self._condition(pod, said) for pod, said in self._left_over(gang)]
+        if news is not None and gang.told.get("news") != (news.state, news.token, news.message):
+            writes.append(self._write(gang, news))
+        return asyncio.gather(*writes) if writes else None
+
+    def _left_over(self, gang: GangSeen) -> list[tuple[Seen, News]]:
+        """Pods that wait although their gang runs, and have not been told why."""
+        if not gang.up or gang.pending or gang.leaving or len(gang.pods) <= len(gang.seats):
+            return []
+        waiting = [pod for pod in gang.pods.values() if pod.can_be_placed and pod.uid not in gang.seats]
+        said = [(pod, NO_ROOM if self.mirror.has_place(pod.wants) else NO_PLACE) for pod in waiting]
+        return [(pod, news) for pod, news in said if pod.told != told_as(news)]
 
     def _is_filling(self, gang: GangSeen) -> bool:
         """Its members are just being made; who is missing is told when no more of them come."""
@@ -254,7 +266,7 @@ class Teller:
             await self._quietly("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
 
     async def _condition(self, pod: Seen, news: News) -> None:
-        message = f"{news.token}: {news.message}"
+        message = told_as(news)
         if pod.told == message:
             return
         reason = "Unschedulable" if news.token in NODES_HELP else news.token
@@ -328,6 +340,11 @@ class Teller:
             await self._quietly("POST", path, event, "application/json")
 
 
+def told_as(news: News) -> str:
+    """What the condition of a pod says."""
+    return f"{news.token}: {news.message}"
+
+
 def _event(about: dict[str, str], reason: str, note: str) -> dict[str, object]:
     """The event's body."""
     return {
@@ -370,7 +387,7 @@ def sentence(gang: GangSeen, reason: Reason) -> str:
     if reason.asked and reason.placeable < reason.asked and reason.token is not Token.WAITING_FOR_MEMBERS:
         parts.append(f"{reason.placeable} of {reason.asked} members could be placed now")
     if reason.token is Token.WAITING_FOR_MEMBERS:
-        parts.append(f"{gang.awaiting} of {gang.least + gang.awaiting} members are missing or gated")
+        parts.append(f"{gang.awaiting} of {max(gang.wanted, gang.awaiting)} members are missing or gated")
     if reason.detail:
         parts.append(reason.detail)
     parts += [f"{count} nodes {what}" for what, count in reason.counts[:4]]

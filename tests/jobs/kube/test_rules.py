@@ -128,6 +128,19 @@ def test_the_minimum_is_given_to_parts_first_then_by_rank():
     assert found.awaiting == 0
 
 
+def test_kin_that_no_node_could_hold_make_up_a_minimum_last():
+    said, huge, plain = Declared("native", "ns", "g", min=2), kin(cpu="900"), kin()
+    for there, least in ({huge: 1, plain: 2}, [0, 2]), ({huge: 2, plain: 1}, [1, 1]), ({huge: 2}, [2]):
+        found = translate(said, there, Ground(), Facts(last=frozenset({huge.alike})))
+        assert [role.min for role in found.gang.roles] == least
+
+
+def test_nobody_stands_in_for_a_part_of_which_nobody_is_there():
+    said = Declared("volcano", "ns", "g", min=3, parts={"ps": Part(1), "worker": Part(2)})
+    found = translate(said, {kin("worker"): 5}, Ground())
+    assert ([role.min for role in found.gang.roles], found.awaiting, found.wanted) == ([2], 1, 3)
+
+
 def test_missing_members_are_expected_of_the_last_kind():
     found = translate(Declared("native", "ns", "g", min=4), {kin(): 1}, Ground())
     assert (found.gang.roles[0].min, found.awaiting) == (4, 3)

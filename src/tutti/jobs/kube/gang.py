@@ -39,6 +39,11 @@ class Kin(NamedTuple):
     wants: Wants
     marks: tuple[str, ...]
 
+    @property
+    def alike(self) -> tuple[str, str]:
+        """The same for pods that differ only in what others ask about them."""
+        return self.part, self.wants.key
+
 
 class Ground(Data, frozen=True):
     """What a translation has to know of the cluster."""
@@ -63,6 +68,8 @@ class Translated(NamedTuple):
     kin: tuple[Kin, ...]
     awaiting: int
     problems: tuple[str, ...]
+    wanted: int = 0
+    """Members that must be there before it can start."""
 
 
 class Asked(NamedTuple):
@@ -99,14 +106,17 @@ class Facts(NamedTuple):
     """Pods are there, and those that are missing may be unlike them."""
     movable: bool = False
     """Its pods say that they may be started anew elsewhere."""
+    last: frozenset[tuple[str, str]] = frozenset()
+    """Kin that no node could hold: they count towards a minimum only where the others are too few for it."""
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
     """The gang that the declaration and the pods make together; `present` counts pods by kin, in order of rank."""
-    counted = _sizes(declared, present)
-    least = sum(low for _, low, _ in counted)
+    absent = _absent(declared, present)
+    counted = _sizes(declared, present, absent, facts.last)
+    wanted = max(sum(low for _, low, _ in counted) + absent, declared.min)
     there = sum(min(present[kin], low) for kin, low, _ in counted)
-    awaiting = 0 if declared.loose else max(least, declared.min) - there
+    awaiting = 0 if declared.loose else wanted - there
     if awaiting and facts.gathers:
         counted = [_there(declared, kin, low, want, present[kin]) for kin, low, want in counted]
     roles = tuple(_role(declared, kin, low, want, ground, facts) for kin, low, want in counted)
@@ -135,7 +145,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         restart_limit=1_000_000,
         unsupported=unsupported,
     )
-    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems)
+    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted)
 
 
 def _resizing(declared: Declared, roles: tuple[Role, ...], facts: Facts) -> Resizing:
@@ -158,15 +168,24 @@ def _hold_up_to(declared: Declared, facts: Facts) -> int:
     return max(declared.hold_up_to, 0) or (STALE if facts.owned else MINUTE)
 
 
-def _sizes(declared: Declared, present: Mapping[Kin, int]) -> list[tuple[Kin, int, int]]:
+def _absent(declared: Declared, present: Mapping[Kin, int]) -> int:
+    """Members of parts of which nobody is there yet; no others can stand in for them."""
+    parts = {kin.part for kin in present}
+    return 0 if parts <= {""} else sum(part.min for name, part in declared.parts.items() if name and name not in parts)
+
+
+def _sizes(
+    declared: Declared, present: Mapping[Kin, int], absent: int, last: frozenset[tuple[str, str]]
+) -> list[tuple[Kin, int, int]]:
     """How many members of each kin must, and may, start: minimums of parts first, the rest in order of rank."""
     sizes = dict.fromkeys(present, 0)
     if declared.loose:
         return [(kin, 0, count) for kin, count in present.items()]
+    ranked = {kin: present[kin] for kin in sorted(present, key=lambda kin: kin.alike in last)}
     for name, part in declared.parts.items():
-        _allot(sizes, {kin: n for kin, n in present.items() if kin.part == name}, part.min)
-    left = max(declared.min - sum(sizes.values()), 0)
-    room = {kin: count - sizes[kin] for kin, count in present.items()}
+        _allot(sizes, {kin: n for kin, n in ranked.items() if kin.part == name}, part.min)
+    left = max(declared.min - sum(sizes.values()) - absent, 0)
+    room = {kin: count - sizes[kin] for kin, count in ranked.items()}
     _allot(sizes, room, left)
     return [(kin, low, max(low, present[kin])) for kin, low in sizes.items()]
 

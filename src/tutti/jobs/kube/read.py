@@ -13,6 +13,15 @@ from .objects import Meta, Pod, Thing
 
 PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 """A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
+SPOKEN = frozenset(
+    {
+        *(coscheduling.LABEL, coscheduling.OLD_NAME),
+        *(*koordinator.LABELS, f"{koordinator.PREFIX}name"),
+        *(*volcano.ANNOTATIONS, kai.ANNOTATION),
+        *(yunikorn.TASK_GROUP, kueue.LABEL),
+    }
+)
+"""Labels and annotations without which a pod speaks no dialect but the native one."""
 BY_GROUP = {
     native.GROUP: native,
     coscheduling.GROUP: coscheduling,
@@ -41,7 +50,9 @@ FROM_POD: dict[str, FromPod] = {
 
 def member(pod: Pod) -> tuple[Member, tuple[str, ...]]:
     """Which gang a pod belongs to, and the other dialects it speaks as well."""
-    found = [said for module in PRECEDENCE if (said := module.of_pod(pod)) is not None]
+    meta = pod.metadata
+    mute = SPOKEN.isdisjoint(meta.labels or ()) and SPOKEN.isdisjoint(meta.annotations or ())
+    found = [said for module in (PRECEDENCE[:1] if mute else PRECEDENCE) if (said := module.of_pod(pod)) is not None]
     if not found:
         return Member(OURS, pod.metadata.name), ()
     others = tuple(said.dialect for said in found[1:] if said.dialect != kueue.NAME and not _same(found[0], said))
