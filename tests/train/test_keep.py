@@ -9,6 +9,7 @@ import torch
 from tests.train.stage import LIMIT_S
 from tutti.train import keep, patience, recover, status
 from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.errors import NoMemory
 from tutti.train.job import Job
 from tutti.train.member import Member
 from tutti.train.memory import Memory
@@ -102,6 +103,24 @@ def test_what_is_unusual_is_said_when_it_begins_and_when_it_is_over(fares, told)
         account.is_kept, account.waited_s = is_kept, waited_s
         said += filter(None, [account.news(step, step - 1)])
     assert [event for event, _, _ in said] == told
+
+
+def test_memory_that_is_too_small_ends_a_run_only_when_it_begins(job, monkeypatch):
+    """Later the run goes on with what is kept, and tries again."""
+
+    def refuse(*_, **__):
+        raise NoMemory("2 snapshot slots need 9 GiB")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job.member, "ask_slots", refuse)
+        job.generation = 1
+        with pytest.raises(NoMemory, match="9 GiB"):
+            keeping(job, 1)
+        job.generation = 2
+        assert not keeping(job, 2)
+        assert not keeping(job, 3)
+    assert keeping(job, 4)
+    assert job.member.said == [("unkept", 2), ("kept", 4)]
 
 
 @pytest.mark.slow

@@ -1,11 +1,12 @@
 """Bad input and limits: a clear sentence, and the state as it was."""
 
 import json
+import sys
 
 import pytest
 import torch
 
-from tutti.train import TrainError, agree, job, join, plain
+from tutti.train import TrainError, agree, job, join, plain, recover, status
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
 from tutti.train.errors import AlreadyJoined, DataChanged, NotProtected, OtherRun, StateChanged
@@ -229,6 +230,22 @@ def test_status_of_what_is_not_there_is_said_and_has_its_own_code(capsys, monkey
     assert json.loads(capsys.readouterr().out) == {"schema": "tutti/v1", "runs": []}
     assert main(["status", "gone", "-o", "json"]) == 3
     assert "no run 'gone' here" in capsys.readouterr().err
+    assert main(["status"]) == 0
+    assert capsys.readouterr().out == "no runs here\n"
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "step", "says"),
+    [
+        pytest.param(0, -1, "none of its state is in memory", id="nothing"),
+        pytest.param(3 << 20, 7, "3.0 MiB of its state is in memory, step 7 or later", id="a step"),
+        pytest.param(3 << 20, -1, "3.0 MiB of its state is in memory\n  go on: --run-id r", id="its words are lost"),
+    ],
+)
+def test_what_is_left_of_a_dead_run_is_told(memory_bytes, step, says):
+    dead = {"run": "r", "is_running": False, "memory_bytes": memory_bytes, "snapshot_step": step}
+    assert says in status.sentence(dead)
+    assert "tutti train clean r" in status.sentence(dead)
 
 
 def test_the_bill_says_what_each_member_must_ask_for(capsys):
@@ -285,3 +302,30 @@ def test_the_launcher_refuses_in_one_line(capsys, argv, says):
     said = capsys.readouterr().err
     assert says in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("why", "short"),
+    [
+        pytest.param("[/a/b/pair.cc:561] Connection closed by peer [127.0.0.1]:5. This is typically caused by a remote "
+                     "worker.\nmore", "Connection closed by peer [127.0.0.1]:5.", id="gloo's"),
+        pytest.param("m2 did not come", "m2 did not come", id="ours"),
+        pytest.param("[m2] did not come", "[m2] did not come", id="not a place"),
+    ],
+)  # fmt: skip
+def test_what_a_library_says_is_told_in_short(why, short):
+    assert recover.in_short(why) == short
+
+
+def test_an_exception_has_the_present_rank_before_each_line_once(capsys, monkeypatch):
+    monkeypatch.setattr("sys.excepthook", sys.__excepthook__)
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, "0")
+    member = job.Job(None, 0, 0)
+    member.group.form_alone()
+    member.group.form_alone()
+    job.watch_exceptions(member)
+    member.set_place(3, 4)
+    sys.excepthook(ValueError, ValueError("wrong"), None)
+    member.group.dissolve()
+    assert capsys.readouterr().err == "[rank3]: ValueError: wrong\n"

@@ -10,6 +10,7 @@ import torch.distributed.checkpoint as dcp
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train import persist, plain, snapshot
+from tutti.train.agent.cabinet import Cabinet
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label, Slot
@@ -189,6 +190,15 @@ def test_a_tensor_that_did_not_change_is_not_copied_again(tmp_path, monkeypatch)
         assert memory.steps() == [5, 4]
         protected.write(memory.rest(4)["things"], memory.reader(4))
     assert [state[name][0].item() for name in ("still", "moving", "sly")] == [1, 6, 4]
+
+
+def test_a_generation_is_known_by_what_it_kept(tmp_path, full):
+    """The journal may have had no room for it, and its number must not come again."""
+    cabinet = Cabinet(tmp_path)
+    assert cabinet.newest_generation() == 0
+    fill(Shelf(tmp_path), full, 3, generation=7)
+    fill(Shelf(tmp_path), full, 4, generation=6)
+    assert cabinet.newest_generation() == 7
 
 
 def test_parts_of_two_generations_are_never_mixed(tmp_path, full):

@@ -13,6 +13,7 @@ from tutti.train.agent.bill import SLACK
 from tutti.train.agent.slots import Busy, Label, Slot
 from tutti.train.bulk import copy_all
 from tutti.train.domains import Places
+from tutti.train.errors import NoMemory
 from tutti.train.group import Group
 from tutti.train.member import Member
 from tutti.train.patience import BUSY_S, Patience
@@ -41,7 +42,7 @@ class Buddies:
         """Everyone's shards to everyone's buddy; True when all of them are sealed there."""
         layout = self._ready(group, places, label.generation, leaves)
         rest_text = plain.dumps(rest)
-        self._reserve(len(rest_text))
+        has_room = self._has_room(len(rest_text), label.generation)
         outgoing = torch.empty(layout.data_bytes, dtype=torch.uint8)
         data = memoryview(outgoing.numpy().data)
         if layout.parts:
@@ -51,8 +52,9 @@ class Buddies:
         kept = [
             self.patience.insist(partial(self._keep, label, source, part, rest_text), BUSY_S)
             for source, part in incoming.items()
+            if has_room
         ]
-        return bool(group.gather(torch.tensor([int(all(kept))])).min())
+        return bool(group.gather(torch.tensor([int(has_room and all(kept))])).min())
 
     def close(self) -> None:
         for slots in self._slots.values():
@@ -71,16 +73,27 @@ class Buddies:
             self._theirs = {source: (texts[source], sizes[source]) for source in places.sources(group.rank)}
         return self._layout
 
+    def _has_room(self, rest: int, generation: int) -> bool:
+        """Whether there are slots for all of it. Where memory is too small for larger ones the others go on, so this
+        rank takes part in the exchange as well.
+        """
+        try:
+            self._reserve(rest)
+        except NoMemory as error:
+            return self.patience.refuse(error, generation)
+        return True
+
     def _reserve(self, rest: int) -> None:
         """Slots for every source, larger ones when they have grown; what is beside the tensors takes `rest` bytes."""
         for place, (text, size) in enumerate(self._theirs.values()):
             room, table = self._room.get(place, (0, 0)), len(table_of(text, b"")) + rest
             if room[0] >= table and room[1] >= size:
                 continue
-            self._room[place] = (table + TABLE_ROOM, int(size * SLACK))
+            wanted = (table + TABLE_ROOM, int(size * SLACK))
             name = f"{self.member.name}-buddy{place}-{self._made}"
             self._made += 1
-            entry = self.member.ask_slots(name, *self._room[place], self.count, role=f"buddy{place}")
+            entry = self.member.ask_slots(name, *wanted, self.count, role=f"buddy{place}")
+            self._room[place] = wanted
             for slot in self._slots.get(place, []):
                 slot.close()
             self._slots[place] = list(self.member.shelf.open(entry, is_filled=True))

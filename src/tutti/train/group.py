@@ -4,8 +4,10 @@ waiting for anyone.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
@@ -60,7 +62,8 @@ class Group:
     def form_alone(self) -> None:
         """A group of one, for a member that builds its model beside a running generation."""
         self.dissolve()
-        dist.init_process_group(hold.BACKEND, store=dist.HashStore(), rank=0, world_size=1, timeout=TIMEOUT)
+        with unhooked():
+            dist.init_process_group(hold.BACKEND, store=dist.HashStore(), rank=0, world_size=1, timeout=TIMEOUT)
         self.rank, self.world = 0, 1
 
     def dissolve(self) -> None:
@@ -116,9 +119,10 @@ class Group:
             # torch counts groups in the keys it uses, also those that did not form here but did for others.
             dist.distributed_c10d._world.group_count = 0
             store = dist.PrefixStore(f"generation/{generation.number}", self._store(generation.store, patience))
-            dist.init_process_group(
-                hold.BACKEND, store=store, rank=rank, world_size=len(generation.members), timeout=patience
-            )
+            with unhooked():
+                dist.init_process_group(
+                    hold.BACKEND, store=store, rank=rank, world_size=len(generation.members), timeout=patience
+                )
         except (RuntimeError, dist.DistError, ValueError) as error:
             message = str(error) or "the group did not form"
         else:
@@ -135,6 +139,16 @@ class Group:
         store = self._stores[address]
         store.set_timeout(patience)
         return store
+
+
+@contextmanager
+def unhooked() -> Iterator[None]:
+    """torch has every group put its rank before the lines of an exception, also those of groups that are gone."""
+    usual = sys.excepthook
+    try:
+        yield
+    finally:
+        sys.excepthook = usual
 
 
 def packed(data: bytes, room: int) -> torch.Tensor:

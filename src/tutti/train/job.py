@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -27,6 +30,7 @@ from tutti.train.step import Step
 from tutti.train.zygote import end_with_parent
 
 CALLBACK_S = 60.0
+HERE = str(Path(__file__).parent)
 
 _current: Job | None = None
 
@@ -182,6 +186,16 @@ def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
     return _current
 
 
+def theirs(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a trace that is the user's: where the program called us, not what we did then."""
+    if trace is None:
+        return None
+    rest, file = theirs(trace.tb_next), trace.tb_frame.f_code.co_filename
+    if file.startswith((HERE, "<frozen runpy>", contextlib.__file__)):
+        return rest
+    return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+
+
 def watch_exceptions(job: Job) -> None:
     """An exception after a held failure is its consequence, not the loop's fault: the member is restarted from memory,
     and says so.
@@ -189,7 +203,12 @@ def watch_exceptions(job: Job) -> None:
     usual = sys.excepthook
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
-        usual(kind, error, trace)
+        if isinstance(error, TrainError):
+            error.with_traceback(theirs(trace))
+        text = io.StringIO()
+        with contextlib.redirect_stderr(text):
+            usual(kind, error, trace)
+        sys.stderr.write("".join(f"[rank{job.rank}]: {line}" for line in text.getvalue().splitlines(keepends=True)))
         if torch.distributed.is_initialized() and job.group.failure:
             job.tell(
                 "fallback", f"the loop raised {kind.__name__} after a lost collective; this member restarts from memory"

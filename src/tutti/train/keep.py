@@ -10,6 +10,7 @@ from tutti.train.agent.bill import SLACK
 from tutti.train.agent.interval import every_steps, failure_rate
 from tutti.train.agent.slots import Label
 from tutti.train.buddy import Buddies
+from tutti.train.errors import NoMemory
 from tutti.train.member import Member
 from tutti.train.patience import BUSY_S, Patience
 from tutti.train.snapshot import NO_STEP, Camera, Layout, lay_out, table_of
@@ -77,13 +78,18 @@ class Keeper:
         state: tuple[dict[str, Leaf], dict[str, Any]],
         kind: str,
     ) -> bool:
-        """Copy the state after `step` to a slot; False when all slots are being read."""
+        """Copy the state after `step` to a slot; False when all slots are being read, or when there is no memory for
+        larger ones.
+        """
         leaves, rest = state[0], plain.dumps(state[1])
         layout = self._lay_out(leaves, place, kind)
         label = Label(generation, step, kind, layout.data_bytes, 0)
-        camera = self._ready(layout, len(table_of(layout.text, rest)))
-        camera.complete = self.complete
         self.patience.begin()
+        try:
+            camera = self._ready(layout, len(table_of(layout.text, rest)))
+        except NoMemory as error:
+            return self.patience.refuse(error, generation)
+        camera.complete = self.complete
         return self.patience.insist(lambda: camera.take(label, leaves, layout, rest), BUSY_S if self.is_split else 0.0)
 
     def note_cost(self, taken_s: float) -> None:
@@ -109,10 +115,10 @@ class Keeper:
         these are sealed.
         """
         if self._camera is None or self._room[0] < table or self._room[1] < layout.data_bytes:
-            self._room = (table + TABLE_ROOM, int(layout.data_bytes * SLACK))
-            self.shelf = f"{self.member.name}-{self._made}"
+            room = (table + TABLE_ROOM, int(layout.data_bytes * SLACK))
             self._made += 1
-            entry = self.member.ask_slots(self.shelf, *self._room, self.slots)
+            entry = self.member.ask_slots(f"{self.member.name}-{self._made - 1}", *room, self.slots)
             self.close()
             self._camera = Camera(self.member.shelf, entry)
+            self.shelf, self._room = entry.member, room
         return self._camera

@@ -15,6 +15,7 @@ from pathlib import Path
 from tutti.train import bill, status
 from tutti.train.agent.agent import LOOK_S, Agent
 from tutti.train.agent.bill import Bill, add_state
+from tutti.train.agent.cabinet import shelves_in
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
 from tutti.train.agent.hang import Hangs
@@ -143,7 +144,7 @@ def main(argv: list[str] | None = None) -> int:
         return USAGE
     try:
         return run(options, folder, words, rule, want)
-    except (CannotStart, Held, Taken) as error:
+    except (CannotStart, Held, Taken, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return OWN_FAILURE
 
@@ -180,7 +181,7 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
     finally:
         agent.close()
         hands.close()
-        leave_folder(folder, agent.code, bool(dialogue.saved_in))
+        leave_folder(folder, agent.code, bool(dialogue.saved_in), bool(options.run))
         story.close()
 
 
@@ -219,9 +220,13 @@ def await_news(agent: Agent, dialogue: Dialogue) -> None:
         pass
 
 
-def leave_folder(folder: Folder, code: int | None, is_saved: bool) -> None:
-    """State is kept in memory only when someone may go on from it, and it is nowhere else."""
-    if code == Exit.PREEMPTED and not is_saved:
+def leave_folder(folder: Folder, code: int | None, is_saved: bool, is_named: bool) -> None:
+    """State is kept in memory only when someone may go on from it, and it is nowhere else: after a crash by whoever
+    gave the run its name, after a failure of this launcher (which leaves no code) by anybody.
+    """
+    is_failed = code is None or (is_named and code not in (Exit.FINISHED, Exit.PREEMPTED))
+    is_wanted = is_failed or (code == Exit.PREEMPTED and not is_saved)
+    if is_wanted and any(shelf.entries() for shelf in shelves_in(folder.slots)):
         folder.let_go()
         sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {folder.path.name}\n")
     else:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tutti.train.errors import NoMemory
+
 BUSY_S = 1.0
 """How long a shard waits for a slot that is being read: nobody else could bring its state back."""
 WORTH_TELLING_S = 0.1
@@ -20,10 +22,18 @@ class Patience:
 
     is_kept: bool = True
     waited_s: float = 0.0
+    why: str = ""
     _said: str = field(default="kept")
 
     def begin(self) -> None:
-        self.is_kept, self.waited_s = True, 0.0
+        self.is_kept, self.waited_s, self.why = True, 0.0, ""
+
+    def refuse(self, error: NoMemory, generation: int) -> bool:
+        """It cannot be kept at all. A run that has only begun ends by it; one that has come some way goes on."""
+        if generation <= 1:
+            raise error
+        self.is_kept, self.why = False, str(error)
+        return False
 
     def insist(self, take: Callable[[], bool], limit_s: float) -> bool:
         """Try until it is done or the time is over."""
@@ -43,7 +53,8 @@ class Patience:
         if self._said == before or (before, self._said) == ("waited", "kept"):
             return None
         if self._said == "unkept":
-            return "unkept", f"step {step} {unkept(self.waited_s)}{whole(complete)}", facts
+            why = self.why or f"all slots it may go to were being read{how_long(self.waited_s)}"
+            return "unkept", f"step {step} could not be kept in memory: {why}{whole(complete)}", facts
         if before == "unkept":
             return "kept", f"step {step} is kept in memory again", facts
         return "waited", f"step {step} was kept only after {self.waited_s:.1f} s: its slots were being read", facts
@@ -58,6 +69,5 @@ def whole(complete: int) -> str:
     return f"; step {complete} stays" if complete >= 0 else ""
 
 
-def unkept(waited_s: float) -> str:
-    how_long = f" for {waited_s:.1f} s" if waited_s >= WORTH_TELLING_S else ""
-    return f"could not be kept in memory, as all slots it may go to were being read{how_long}"
+def how_long(waited_s: float) -> str:
+    return f" for {waited_s:.1f} s" if waited_s >= WORTH_TELLING_S else ""

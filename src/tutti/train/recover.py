@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Apply = Callable[[], None]
 LESS_URGENT = 10
+PLACE = re.compile(r"^\[[^\]]*:\d+\] ")
 
 
 def take_place(job: Job) -> None:
@@ -162,12 +164,18 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
     member = member_of(job)
     job.wrappers.release()
     job.group.dissolve()
-    member.say("stuck", generation=number, step=job.course.step, why=why.split("\n", maxsplit=1)[0][:300])
+    member.say("stuck", generation=number, step=job.course.step, why=in_short(why))
     try:
         return member.wait_generation(after=number)
     except AgentGone:
         sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
         sys.exit(int(Exit.PREEMPTED))
+
+
+def in_short(why: str) -> str:
+    """What went wrong, without where in its source the library noticed and what it guesses."""
+    first = why.split("\n", maxsplit=1)[0].partition(" This is typically caused")[0]
+    return PLACE.sub("", first)[:300]
 
 
 def unite(job: Job, generation: Generation, apply: Apply | None) -> None:

@@ -35,8 +35,8 @@ def show(names: list[str], as_json: bool) -> int:
     found = [read(folder) for folder in chosen(names)]
     if as_json:
         sys.stdout.write(json.dumps({"schema": "tutti/v1", "runs": found}) + "\n")
-    elif found:
-        sys.stdout.write("\n".join(map(sentence, found)) + "\n")
+    elif found or not names:
+        sys.stdout.write("\n".join(map(sentence, found) if found else ["no runs here"]) + "\n")
     missing = set(names) - {status["run"] for status in found}
     for name in sorted(missing):
         sys.stderr.write(f"error: no run {name!r} here; `tutti train status` lists them\n")
@@ -46,15 +46,21 @@ def show(names: list[str], as_json: bool) -> int:
 def sentence(status: dict[str, Any]) -> str:
     """A run in a few lines."""
     if not status["is_running"]:
-        held = megabytes(status["memory_bytes"])
-        name = status["run"]
-        return (
-            f"{name} is not running; {held} of its state is in memory, step {status.get('snapshot_step', '?')}\n"
-            f"  go on: --run-id {name}    give back: tutti train clean {name}"
-        )
+        return dead(status["run"], status["memory_bytes"], status.get("snapshot_step", -1))
     if "world" not in status:
         return f"{status['run']} is starting"
     return "\n".join([headline(status), f"  {pace(status)}", *(f"  {line}" for line in kept(status) if line)])
+
+
+def dead(name: str, memory_bytes: int, step: int) -> str:
+    """What is left of a run; its last words may be half a second older than its last snapshot."""
+    if not memory_bytes:
+        return f"{name} is not running, and none of its state is in memory\n  remove: tutti train clean {name}"
+    of_step = f", step {step} or later" if step >= 0 else ""
+    return (
+        f"{name} is not running; {megabytes(memory_bytes)} of its state is in memory{of_step}\n"
+        f"  go on: --run-id {name}    give back: tutti train clean {name}"
+    )
 
 
 def headline(status: dict[str, Any]) -> str:
@@ -88,7 +94,7 @@ def kept(status: dict[str, Any]) -> list[str]:
     )
     copies = f"failure domains: {spread}; {status['replicas']} members have a copy elsewhere"
     late = ", ".join(f"{name} could not keep step {step}" for name, step in status.get("unkept", {}).items())
-    unkept = f"{late}: the slots it may go to are being read" if late else ""
+    unkept = f"{late}: the story says why" if late else ""
     return [snapshot, unkept, "; ".join(tiers), copies if len(status["domains"]) > 1 else ""]
 
 

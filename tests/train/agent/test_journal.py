@@ -1,7 +1,24 @@
+import io
+import json
+import resource
+from contextlib import contextmanager
+
 import pytest
 
 from tutti.train.agent.generation import NOBODY, Generation
-from tutti.train.agent.journal import Held, Journal, Stale
+from tutti.train.agent.journal import Held, Journal, Stale, Unwritten
+from tutti.train.agent.story import Story
+
+
+@contextmanager
+def full_disk(path):
+    """Files cannot grow beyond what this one has and half a line: a write fails in its middle, as on a full disk."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 def generation(number):
@@ -57,3 +74,31 @@ def test_a_line_torn_by_a_crash_was_never_announced(tmp_path, kept):
     assert again.current == generation(1)
     assert again.advance(1, generation(3)).number == 3
     again.close()
+
+
+def test_a_full_disk_does_not_stop_the_generations(tmp_path):
+    """The next one is announced all the same; what was written stays whole, and is gone on from when there is room."""
+    journal = Journal(tmp_path / "j")
+    journal.advance(0, generation(1))
+    with full_disk(tmp_path / "j"), pytest.raises(Unwritten):
+        journal.advance(1, generation(2))
+    assert journal.current == generation(2)
+    journal.advance(2, generation(3))
+    journal.close()
+    assert [json.loads(line)["number"] for line in (tmp_path / "j").read_text().splitlines()] == [1, 3]
+
+
+def test_a_story_without_room_goes_on_and_says_what_is_missing(tmp_path):
+    out = io.StringIO()
+    story = Story(tmp_path / "s", out, clock=lambda: 7.0)
+    story.tell("one", "it begins")
+    with full_disk(tmp_path / "s"):
+        story.tell("two", "nobody reads this")
+        story.tell("three", "nor this")
+    story.tell("four", "it ends")
+    story.close()
+    assert [json.loads(line)["event"] for line in (tmp_path / "s").read_text().splitlines()] == ["one", "gap", "four"]
+    assert story.count("three") == 1
+    said = out.getvalue().splitlines()
+    assert len(said) == 5
+    assert "the story cannot be written to its file" in said[2]

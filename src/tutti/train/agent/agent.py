@@ -20,7 +20,7 @@ from tutti.train.agent.exits import meaning
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.hang import Hangs, Sight
-from tutti.train.agent.journal import Journal
+from tutti.train.agent.journal import Journal, Unwritten
 from tutti.train.agent.shelf import Entry, TooSmall
 from tutti.train.agent.story import Story
 from tutti.train.agent.watch import Watch, cpu_s, reap_group
@@ -426,7 +426,7 @@ class Agent:
         domains = tuple(self.seats[name].domain for name in order.generation.members)
         following = replace(order.generation, store=self.hands.store(), domains=domains)
         before = set(self.roster.generation.members)
-        self.journal.advance(self.roster.generation.number, following)
+        self._note_down(following)
         self.roster.announced(following)
         self.parked = ""
         self.story.tell(
@@ -435,6 +435,13 @@ class Agent:
         )  # fmt: skip
         for name in before | set(following.members):
             self.say(name, {"say": "generation", **following.to_record()})
+
+    def _note_down(self, following: Generation) -> None:
+        try:
+            self.journal.advance(self.roster.generation.number, following)
+        except Unwritten as error:
+            text = f"generation {following.number} could not be noted down ({error}): the run goes on"
+            self.story.tell("unjournalled", text, generation=following.number)
 
     def _spawn(self, count: int) -> None:
         nobody = all(seat.is_doomed for seat in self.seats.values())
@@ -478,6 +485,10 @@ class Agent:
         return 1 + max((int(name[1:].partition("-")[0]) for name in taken), default=-1)
 
     def _after_restart(self) -> Generation:
-        """Generations go on counting where a dead agent stopped, but its members are gone."""
+        """Generations go on counting where a dead agent stopped, but its members are gone. One that found no room in
+        the journal may be known by its snapshots.
+        """
         last = self.journal.current
-        return Generation(last.number, (), "", last.step, last.reason)
+        number = max(last.number, self.cabinet.newest_generation())
+        self.journal.current = replace(last, number=number)
+        return Generation(number, (), "", last.step, last.reason)

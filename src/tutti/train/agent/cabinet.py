@@ -45,6 +45,11 @@ class Cabinet:
         for shelf in self.shelves():
             shelf.retire(step, kept)
 
+    def newest_generation(self) -> int:
+        """The last generation that kept anything here."""
+        labels = (label for shelf in self.shelves() for entry in shelf.entries() for label in shelf.labels(entry))
+        return max((label.generation for label in labels), default=0)
+
     def memory_bytes(self) -> int:
         return sum(entry.memory_bytes for entry in self.entries())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -83,8 +84,10 @@ class Folder:
     def write_status(self, status: dict[str, object]) -> None:
         """Replace the status in one move, so that a reader never sees half of it."""
         fresh = self.path / "status.new"
-        fresh.write_text(json.dumps(status))
-        fresh.replace(self.status)
+        # On a full disk the last one stays, which says how old it is.
+        with contextlib.suppress(OSError):
+            fresh.write_text(json.dumps(status))
+            fresh.replace(self.status)
 
 
 def home() -> Path:

@@ -18,6 +18,10 @@ class Held(Exception):
     """Another live process writes this journal."""
 
 
+class Unwritten(Exception):
+    """The generation is current, and a crash would forget it: the disk is full."""
+
+
 class Journal:
     """Compare-and-set over an append-only file. One writer at a time, held by a lock that dies with the process."""
 
@@ -33,10 +37,25 @@ class Journal:
             raise Stale(f"generation {self.current.number} is current, not {expected}: nothing was announced")
         if following.number <= expected:
             raise Stale(f"generation {following.number} cannot follow {expected}: numbers only grow")
-        os.write(self._file, json.dumps(following.to_record()).encode() + b"\n")
-        os.fsync(self._file)
         self.current = following
+        self._write(json.dumps(following.to_record()).encode() + b"\n")
         return following
+
+    def _write(self, line: bytes) -> None:
+        before = os.lseek(self._file, 0, os.SEEK_CUR)
+        try:
+            is_whole = os.write(self._file, line) == len(line)
+            os.fsync(self._file)
+        except OSError as error:
+            self._cut(before)
+            raise Unwritten(error.strerror) from error
+        if not is_whole:
+            self._cut(before)
+            raise Unwritten("there is no room for it")
+
+    def _cut(self, size: int) -> None:
+        os.ftruncate(self._file, size)
+        os.lseek(self._file, size, os.SEEK_SET)
 
     def close(self) -> None:
         os.close(self._file)
@@ -53,7 +72,6 @@ class Journal:
         with open(self.path, "rb") as file:
             content = file.read()
         whole = content.rfind(b"\n") + 1
-        os.ftruncate(self._file, whole)
-        os.lseek(self._file, whole, os.SEEK_SET)
+        self._cut(whole)
         lines = content[:whole].splitlines()
         return from_record(json.loads(lines[-1])) if lines else NOBODY

@@ -149,7 +149,7 @@ class Roster:
         if seen > FRUITLESS * self.want:
             self.fatal = self.fatal or Finish(
                 Exit.CRASHED,
-                f"{name} asked to be started again, and {seen - 1} restarts after step {self.step} did not help",
+                f"{name} asked to be started again, and {seen - 1} restarts {self._where()} did not help",
             )
 
     def _crashed(self, name: str, code: int, was_active: bool) -> None:
@@ -167,8 +167,11 @@ class Roster:
         seen = self.crashes[self.step] = self.crashes.get(self.step, 0) + 1
         if seen > 1 and self.generation.number:
             self.fatal = self.fatal or Finish(
-                code, f"two members crashed after step {self.step}, the last {name}: the loop itself fails there"
+                code, f"two members crashed {self._where()}, the last {name}: the loop itself fails there"
             )
+
+    def _where(self) -> str:
+        return f"after step {self.step}" if self.step >= 0 else "before the first step"
 
     # orders
 
@@ -303,6 +306,8 @@ class Roster:
         if not self.generation.number:
             return "start"
         before, now = len(self.generation.members), len(chosen)
+        if not before:
+            return "start again"
         return "formed again" if before == now else f"{'grow' if now > before else 'shrink'} from {before} to {now}"
 
     def _spawns(self, here: list[Member]) -> list[Order]:

@@ -46,9 +46,13 @@ class Shelf:
                 f"and {megabytes(free)} are free: protect less, ask for more memory, or start with --slots 0"
             )
         paths = [self._path(entry.member, index) for index in range(entry.count)]
-        for path in paths:
-            slots.create(path, entry.table_capacity, entry.data_capacity)
-        self._registry(entry.member).write_text(json.dumps(entry.__dict__))
+        try:
+            for path in paths:
+                slots.create(path, entry.table_capacity, entry.data_capacity)
+            self._registry(entry.member).write_text(json.dumps(entry.__dict__))
+        except OSError:
+            self.remove(entry.member)
+            raise
         return paths
 
     def entries(self) -> list[Entry]:
@@ -88,12 +92,16 @@ class Shelf:
 
     def newest(self, entry: Entry) -> int:
         """The newest step that a member's slots hold."""
-        newest = -1
+        return max((label.step for label in self.labels(entry)), default=-1)
+
+    def labels(self, entry: Entry) -> list[slots.Label]:
+        """What a member's slots say they hold."""
+        found = []
         for slot in self.open(entry):
             label = slot.label()
-            newest = max(newest, label.step if label else -1)
             slot.close()
-        return newest
+            found += [label] if label else []
+        return found
 
     def memory_bytes(self) -> int:
         return sum(entry.memory_bytes for entry in self.entries())
