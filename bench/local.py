@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.local_rivals import Rival, Slurm, TaskSpooler
+from bench.local_rivals import CHAIN, LENGTHS, Rival, Slurm, TaskSpooler, dated
 from tutti.api.client import Client, job_path
 from tutti.api.home import Home
 from tutti.errors import Refused
@@ -36,7 +36,6 @@ GOALS: dict[str, tuple[str, float]] = {
     "help_ms": ("<=", 150),
 }
 ENV = {"PATH": os.environ["PATH"], "HOME": "/"}
-CHAIN = 40
 TUTTI = [sys.executable, "-m", "tutti"]
 
 
@@ -107,13 +106,13 @@ def skew_ms(box: Box, number: int) -> float:
     return (max(moments) - min(moments)) / 1e6
 
 
-def chain_ms(box: Box) -> float:
+def chain_ms(box: Box, figure: str) -> float:
     """One device and a line of jobs: from the end of one to the start of the next, the middle of all."""
-    script = "date +%s%N; date +%s%N"
-    box.submit([{"name": "holder", "gpus": 1, "command": ["sleep", "2"]}])
-    names = [f"link-{at}" for at in range(CHAIN)]
-    box.submit([{"name": name, "command": ["sh", "-c", script]} for name in names])
-    for name in names:
+    box.submit([{"name": f"holder-{figure}", "gpus": 1, "command": ["sleep", "2"]}])
+    names = [f"{figure}-{at}" for at in range(CHAIN)]
+    box.submit([{"name": name, "command": ["sh", "-c", dated(LENGTHS[figure])]} for name in names])
+    # The others are asked about nothing while they work either.
+    for name in reversed(names):
         box.wait(name)
     spans = sorted(tuple(map(int, box.log(name).split())) for name in names)
     gaps = [(after[0] - before[1]) / 1e6 for before, after in pairwise(spans)]
@@ -161,7 +160,7 @@ def ours() -> dict[str, float]:
         box.close()
     box = Box("1")
     try:
-        found["ends_to_next_start_ms_p50"] = chain_ms(box)
+        found |= {figure: chain_ms(box, figure) for figure in LENGTHS}
         found["submits_per_s"] = submits(box, 2000, 16)
         for at in range(16):
             box.submit([{"name": f"q{at}-{n}", "held": bool(n % 2), "command": ["sleep", "9"]} for n in range(500)])
@@ -186,6 +185,11 @@ def theirs(rival: Rival) -> dict[str, float] | str:
         rival.stop()
 
 
+def everyone(found: dict[str, float], rivals: dict[str, dict[str, float] | str]) -> list[tuple[str, dict[str, float]]]:
+    """We and those rivals that were measured."""
+    return [("tutti", found), *((who, told) for who, told in rivals.items() if isinstance(told, dict))]
+
+
 def main() -> None:
     """Print the table and the JSON line."""
     load = os.getloadavg()[0]
@@ -203,6 +207,8 @@ def main() -> None:
         if isinstance(told, str):
             report[who] = told
             print(f"{who}: {told}")
+    report["empty_jobs_ms_p50"] = {who: round(told["empty_jobs_ms_p50"], 2) for who, told in everyone(found, rivals)}
+    print(f"the same with jobs of no length: {report['empty_jobs_ms_p50']}")
     report["load_before"] = round(load, 1)
     print(f"load of the machine before: {load:.1f} on {os.cpu_count()} processors")
     print(json.dumps(report))

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 CHAIN = 40
+LENGTHS = {"ends_to_next_start_ms_p50": 0.1, "empty_jobs_ms_p50": 0.0}
+"""A line of jobs, by how long each of them sleeps: how soon the next one starts, and how many there can be at most."""
 CONF = """
 ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
@@ -67,6 +69,11 @@ def middle(times: int, command: list[str], env: dict[str, str] | None = None, li
     return statistics.median(timed_ms(command, env, line) for _ in range(times))
 
 
+def dated(length: float) -> str:
+    """A job that says when it began and when it ended."""
+    return f"date +%s%N; {f'sleep {length}; ' if length else ''}date +%s%N"
+
+
 def gaps_ms(files: list[Path]) -> float:
     """From the end of one job to the start of the next, the middle of all."""
     spans = sorted(tuple(map(int, file.read_text().split())) for file in files)
@@ -98,18 +105,21 @@ class TaskSpooler:
 
     def figures(self) -> dict[str, float]:
         found = {"run_to_first_line_ms": middle(9, ["tsp", "-nf", "echo", "hello"], self._env, line=True)}
-        files = [self._path / f"link-{at}" for at in range(CHAIN)]
-        subprocess.run(["tsp", "sleep", "2"], env=self._env, capture_output=True, check=True)
-        for file in files:
-            line = f"(date +%s%N; date +%s%N) > {file}"
-            subprocess.run(["tsp", "-n", "sh", "-c", line], env=self._env, capture_output=True, check=True)
-        await_files(files)
-        found["ends_to_next_start_ms_p50"] = gaps_ms(files)
+        found |= {figure: self._chain(figure, length) for figure, length in LENGTHS.items()}
         begun = time.monotonic()
         for _ in range(100):
             subprocess.run(["tsp", "-n", "sleep", "60"], env=self._env, capture_output=True, check=True)
         found["submits_per_s"] = 100 / (time.monotonic() - begun)
         return found
+
+    def _chain(self, figure: str, length: float) -> float:
+        files = [self._path / f"{figure}-{at}" for at in range(CHAIN)]
+        subprocess.run(["tsp", "sleep", "2"], env=self._env, capture_output=True, check=True)
+        for file in files:
+            line = f"({dated(length)}) > {file}"
+            subprocess.run(["tsp", "-n", "sh", "-c", line], env=self._env, capture_output=True, check=True)
+        await_files(files)
+        return gaps_ms(files)
 
     def stop(self) -> None:
         if shutil.which("tsp"):
@@ -152,7 +162,7 @@ class Slurm:
     def figures(self) -> dict[str, float]:
         found = {"run_to_first_line_ms": middle(9, ["srun", "echo", "hello"], self._env, line=True)}
         found["gang64_skew_ms"] = statistics.median(self._skew() for _ in range(5))
-        found["ends_to_next_start_ms_p50"] = self._chain()
+        found |= {figure: self._chain(figure, length) for figure, length in LENGTHS.items()}
         begun = time.monotonic()
         for _ in range(100):
             self._sbatch("sleep 60", "--hold")
@@ -164,11 +174,11 @@ class Slurm:
         moments = [int(line) for line in done.stdout.split()]
         return (max(moments) - min(moments)) / 1e6
 
-    def _chain(self) -> float:
-        files = [self._path / f"link-{at}" for at in range(10)]
+    def _chain(self, figure: str, length: float) -> float:
+        files = [self._path / f"{figure}-{at}" for at in range(10)]
         self._sbatch("sleep 2", "-n64")
         for file in files:
-            self._sbatch(f"(date +%s%N; date +%s%N) > {file}", "-n64")
+            self._sbatch(f"({dated(length)}) > {file}", "-n64")
         await_files(files)
         return gaps_ms(files)
 

@@ -378,6 +378,19 @@ def test_of_an_older_plan_only_what_still_holds_is_carried_out():
     assert box.troubles() == [Trouble.STALE_ACTION] * 2
 
 
+def test_what_was_decided_for_an_end_is_carried_out_with_it_if_it_is_possible():
+    box = Box("1")
+    box.world.apply(ev.Submitted(0, gang("a")))
+    view = box.world.view()
+    box.world.apply(ev.Starting(0, "a", (seats(view, "n0"),), view.number))
+    box.world.apply(ev.Submitted(0, gang("b")))
+    there = (seats(view, "n0"),)
+    assert box.driver.follow(ev.Ended(1, "a"), Start("b", seats=there), 1)
+    assert box.world.job_in(box.world.slots["b"]).life.state is State.STARTING
+    assert box.driver.wake_at <= 1, "what else the end means is still to be looked at"
+    assert not box.driver.follow(ev.Ended(2, "b"), Start("a", seats=there), 2), "it is over"
+
+
 AFTER = [
     pytest.param("a", State.FINISHED, (), id="it succeeded: nothing to wait for"),
     pytest.param("a", State.FAILED, ("never:a",), id="it failed: can never run"),

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -378,26 +379,33 @@ class Patient:
 
 
 def story(made: Box) -> None:
-    """Two gangs and a cancellation, through whatever happens to the daemon; then everything must be in order."""
+    """A gang, one that is ready when it ends, and a cancellation, through whatever happens to the daemon."""
     person = Patient(made)
 
     def known(name: str) -> bool:
         return any(row["name"] == name for row in made.client.get("/v1/jobs", which="all")["jobs"])
 
-    person.do(lambda: made.submit("sh", "-c", "echo x >> a.$RANK", workers=2, name="a"), lambda: known("a"))
+    def ended(name: str) -> None:
+        made.client.job(name).wait()
+
+    line = "echo x >> a.$RANK; sleep 0.2"
+    person.do(lambda: made.submit("sh", "-c", line, workers=2, name="a"), lambda: known("a"))
+    person.do(lambda: made.submit("sh", "-c", "echo x >> c.$RANK", workers=2, name="c"), lambda: known("c"))
     person.do(lambda: made.submit("true", name="b", held=True), lambda: known("b"))
     person.do(
         lambda: made.client.post(job_path("b", "cancel")),
         lambda: made.row("b")["state"] == "cancelled",
     )
-    person.do(lambda: made.client.job("a").wait(), lambda: False)
+    for name in "ac":
+        person.do(partial(ended, name), lambda: False)
 
 
 def in_order(made: Box) -> None:
     """Nothing lost, nothing twice, nobody left, no lock held."""
     rows = {row["name"]: row for row in made.client.get("/v1/jobs", which="all")["jobs"]}
-    assert {name: row["state"] for name, row in rows.items()} == {"a": "finished", "b": "cancelled"}
-    assert [(made.path / f"a.{rank}").read_text() for rank in range(2)] == ["x\n"] * 2
+    states = {name: row["state"] for name, row in rows.items()}
+    assert states == {"a": "finished", "b": "cancelled", "c": "finished"}
+    assert [(made.path / f"{name}.{rank}").read_text() for name in "ac" for rank in range(2)] == ["x\n"] * 4
     until(lambda: not made.keepers(), "the keepers' end")
     assert not [path for path in made.home.locks.iterdir() if is_held(str(path))]
     assert not [path for path in (made.path / "shared").iterdir() if is_held(str(path))]

@@ -275,6 +275,15 @@ class Driver:
             self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)
         return self._carried_out(plan, {violation.action for violation in found if violation.action >= 0}, now)
 
+    def follow(self, event: ev.Event, action: AnyAction, now: int) -> bool:
+        """Take in what happened and do at once what was decided for this very case; whether it was possible.
+
+        Everything else that the event may change is looked at by the next step.
+        """
+        self._take(event, now)
+        self._wake = now
+        return bool(self.carry_out(Plan(self.world.version, now, (action,)).without_answers(), now))
+
     def _carried_out(self, plan: Plan, bad: set[int], now: int) -> list[Keyed]:
         out: list[Keyed] = []
         stale = self._stale(plan, now) if plan.view != self.world.version else set()

@@ -166,7 +166,9 @@ class Plan:
 
     def on(self, view: int) -> "Plan":
         """The same plan, taken to be about another view."""
-        return Plan(view, self.at, self.actions, self.answers, self.wake_at, self.spent)
+        same = Plan(view, self.at, self.actions, self.answers, self.wake_at, self.spent)
+        same.is_answered = self.is_answered
+        return same
 
     def without_answers(self) -> "Plan":
         """The plan alone; answers may hold on to the view they speak of."""

@@ -1,7 +1,6 @@
 """Drive's backend for one machine: actions become keepers and messages to them, what keepers say becomes events."""
 
 import asyncio
-import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -30,6 +29,7 @@ from tutti.engine.plan import (
 from tutti.jobs.durations import duration
 
 from . import shelf
+from .arming import Arming, Ready
 from .booking import Booking
 from .ends import Fate, Verdict, died, verdict
 from .fault import now_us, point
@@ -41,6 +41,7 @@ from .links import KeeperLink, Message, NotForked, Nursery
 from .ports import Ports
 from .remains import Remains
 from .starting import Starting
+from .succession import Heir, Succession
 
 CAN = Capabilities(choose_device=True, enforce_limit=True, park=True)
 QUICK = 60 * SECOND
@@ -69,6 +70,10 @@ class LocalBackend:
         self._inbox: asyncio.Queue[ev.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self.remains = Remains(self)
+        self.arming = Arming(self)
+        self.succession = Succession(self)
+        self.told = 0
+        """How many events were told so far."""
 
     # -- drive's protocol
 
@@ -113,6 +118,7 @@ class LocalBackend:
 
     def tell(self, event: ev.Event) -> None:
         """Something happened."""
+        self.told += 1
         self._inbox.put_nowait(event)
 
     def spawn(self, work: Any) -> None:
@@ -133,41 +139,49 @@ class LocalBackend:
         except NoRoom as problem:
             self.booking.give_all(held.name)
             return Refused(str(problem))
-        nonce = secrets.token_hex(8)
-        held.runs += 1
-        run = Run(nonce, held.runs, self.starting.folder(nonce), {one.id: one for one in placed}, made=now_us())
+        ready = self.arming.taken(held, placed)
+        run = self.arming.new_run(held, placed) if ready is None else ready.run
+        self.own(held, run, placed)
+        self._take_tasks(held, placed)
+        self.spawn(self._begin(held, run, ready))
+        return Accepted()
+
+    def own(self, held: Held, run: Run, placed: list[Placed]) -> None:
+        """The run is that of the gang from now on."""
+        run.made = now_us()
         for one in placed:
             one.begun = run.made
-        run.port = self.ports.choose({other.run.port for other in self.held.values() if other.run})
-        held.run = run
-        self._take_tasks(held, placed)
-        self.spawn(self._begin(held, run))
-        return Accepted()
+        held.runs, held.run = run.number, run
 
     def _take_tasks(self, held: Held, placed: list[Placed]) -> None:
         if held.course.tasks is not None:
             taken = {one.task for one in placed}
             held.course.tasks.waiting = [task for task in held.course.tasks.waiting if task not in taken]
 
-    async def _begin(self, held: Held, run: Run) -> None:
+    async def _begin(self, held: Held, run: Run, ready: Ready | None) -> None:
         """Journal the intent while the keeper gets its members ready; they go when the disk has it, and not before.
 
         A start that fails leaves nothing behind.
         """
-        intended = self.journal.storing([shelf.intended(held, run)])
+        intended = self.journal.storing([shelf.intended(held, run) if ready is None else shelf.begun(run)])
         try:
-            await self._prepare(held, run)
+            await (self._prepare(held, run) if ready is None else ready.work)
             await intended
             point("spawn: intended")
-            if run.link is not None:
-                run.was_told = True
-                run.link.send({"say": "go"})
+            self.let_go(run)
         except (Unstored, NotForked, OSError) as problem:
             said = {"why": "refused", "refused": str(getattr(problem, "what", problem))}
             self.over(held, run, self.read_exit(run) or said)
         finally:
             with suppress(Unstored):
                 await intended
+
+    def let_go(self, run: Run) -> None:
+        """Members that are at the gate may begin."""
+        if run.link is not None:
+            run.was_told = True
+            run.link.send({"say": "go"})
+            point("spawn: let go")
 
     async def _prepare(self, held: Held, run: Run) -> None:
         """A keeper whose members wait for our word."""
@@ -246,7 +260,8 @@ class LocalBackend:
         self.on_news(held, "limit", "its time is over")
 
     def _end_heard(self, held: Held, run: Run, message: Message) -> None:
-        self.over(held, run, {**message, "saved": run.saved})
+        record = {**message, "saved": run.saved}
+        self.over(held, run, record, self.succession.pass_on(held, run, record))
 
     def _running(self, held: Held, run: Run, at: int) -> None:
         if run.up:
@@ -458,8 +473,8 @@ class LocalBackend:
         own = duration(held.job.grace) / SECOND
         return max(min(own, (by - now_us()) / SECOND), 0.0) if by < NEVER else own
 
-    def over(self, held: Held, run: Run, record: Record) -> None:
-        """A run is over: its devices are free, its gang ends or waits again."""
+    def over(self, held: Held, run: Run, record: Record, heir: Heir | None = None) -> None:
+        """A run is over: its devices are free, its gang ends or waits again. The heir has its place already."""
         if held.run is not run:
             return
         at = max(min(int(record.get("ended") or NEVER), now_us()), run.up or run.made)
@@ -474,9 +489,9 @@ class LocalBackend:
             run.link.close()
         over = shelf.run_over(run, at, {key: value for key, value in record.items() if key != "members"})
         if found.fate is Fate.OVER:
-            self.finish(held, found, at, over)
+            self.finish(held, found, at, over, heir=heir)
         else:
-            self._again(held, run, found, at, over)
+            self._again(held, run, found, at, over, at_once=bool(record.get("was_early")))
         self.spawn(self._tidy(run))
 
     async def _tidy(self, run: Run) -> None:
@@ -498,13 +513,17 @@ class LocalBackend:
                 one.until = at
                 held.course.device_us += len(one.devices) * max(at - (one.begun or at), 0)
 
-    def finish(self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True) -> None:
+    def finish(
+        self, held: Held, found: Verdict, at: int, *writes: Write, tell: bool = True, heir: Heir | None = None
+    ) -> None:
         """The gang is over."""
         self.held.pop(held.name, None)
         self.unsettled = True
         self.journal.later(*writes, shelf.ended(held, found.state, found.code, found.why, at))
         self.on_end(held, found, at)
-        if tell:
+        if heir is not None:
+            self.succession.enter(heir, ev.Ended(at, held.name, found.state))
+        elif tell:
             self.tell(ev.Ended(at, held.name, found.state))
 
     async def settled(self) -> None:
@@ -514,11 +533,13 @@ class LocalBackend:
             with suppress(Unstored):
                 await self.journal.commit((), TOGETHER_S)
 
-    def _again(self, held: Held, run: Run, found: Verdict, at: int, *writes: Write) -> None:
+    def _again(self, held: Held, run: Run, found: Verdict, at: int, *writes: Write, at_once: bool = False) -> None:
         """Back in the queue. One that is lost soon after its start waits a while before it tries again."""
         if found.fate is Fate.REFUSED:
+            if at_once:
+                self.arming.set_aside(held)
             self.on_news(held, "refused", f"it could not be started: {found.why}")
-            self.tell(ev.Refused(at, held.name, 0, found.why))
+            self.tell(ev.Refused(at, held.name, at if at_once else 0, found.why))
         elif run.leaving in {"requeue", "park"}:
             self.on_news(held, "evicted", f"it made room{': ' + found.why if found.why else ''}")
             self.tell(ev.Evicted(at, held.name, found.parked, self._kept(run, found, at)))
@@ -545,6 +566,7 @@ class LocalBackend:
 
     def close(self) -> None:
         """Hang up on everybody; keepers go on."""
+        self.arming.close()
         for held in self.held.values():
             if held.run is not None and held.run.link is not None:
                 held.run.link.close()

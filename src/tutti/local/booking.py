@@ -38,6 +38,27 @@ class Booking:
 
         return choose
 
+    def chooser_after(self, name: str) -> Choose:
+        """Says which devices it would be if a gang had ended; nothing is taken."""
+        chosen: set[str] = set()
+
+        def choose(node: int, count: int) -> tuple[str, ...] | None:
+            mine = [device.id for device in self._on_node[node] if self.may_have(device.id, name)]
+            free = [device for device in mine if device not in chosen][:count]
+            chosen.update(free)
+            return tuple(free) if len(free) == count else None
+
+        return choose
+
+    def may_have(self, device: str, after: str) -> bool:
+        """Whether anybody may have it once a gang has ended."""
+        return self.owner.get(device, after) == after and device not in self.out and device not in self.foreign
+
+    def in_order(self, devices: Iterable[str]) -> tuple[str, ...]:
+        """Devices in the order in which they are chosen."""
+        wanted = set(devices)
+        return tuple(device.id for device in self.box.devices if device.id in wanted)
+
     def is_free(self, device: str) -> bool:
         """Whether anybody may have it."""
         return device not in self.owner and device not in self.out and device not in self.foreign

@@ -47,6 +47,7 @@ from .retention import Retention
 from .service import LocalService
 from .settings import Settings, read_settings
 from .starting import Starting
+from .upcoming import Upcoming
 from .watching import Watching
 
 if TYPE_CHECKING:
@@ -120,6 +121,10 @@ class Daemon:
         self.backend.on_end = self._ended
         self.backend.on_news = self._news
         self.service.open_page = self._open_page
+        self.backend.arming.upcoming = Upcoming(
+            lambda: self.driver.world, self.service.line_up, self.backend.held, self.booking
+        )
+        self.backend.succession.driver = self.driver
         self._recall_outcomes()
 
     async def _open_page(self, asked: dict[str, Any], uid: int, may_move: bool) -> tuple[str, str]:
@@ -139,6 +144,7 @@ class Daemon:
 
     def _watch(self, event: object, touched: object) -> None:
         self.forecasting.book.watch(event, touched)  # type: ignore[arg-type]  # both come from the driver
+        self.backend.arming.soon()
 
     def _ended(self, held: Held, found: Verdict, at: int) -> None:
         self._has_news = True
@@ -155,7 +161,7 @@ class Daemon:
     def _check_box(self, box: Box) -> None:
         """Gangs that run on devices which are gone must not be forgotten: another number of devices is refused."""
         before = shelf.remembered(self.journal, "devices")
-        running = self.journal.rows("SELECT count(*) FROM runs WHERE phase != 'ended'")[0][0]
+        running = self.journal.rows("SELECT count(*) FROM runs WHERE phase NOT IN ('ended', 'ready')")[0][0]
         mine = f"{box.source}:{len(box.devices)}:{box.spec}"
         if before and before != mine and running:
             raise Refused(
@@ -210,6 +216,7 @@ class Daemon:
         recovery.take_ends()
         driving = asyncio.create_task(drive(self.driver, self.backend, WallClock(), self.service.stopping))
         await recovery.go_on()
+        self.backend.arming.soon()
         looking = asyncio.create_task(self._look())
         say_ready(ready, b"ready")
         await self.backend.nursery.warm()

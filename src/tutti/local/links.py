@@ -34,6 +34,11 @@ class KeeperLink:
         self._task: asyncio.Task[None] | None = None
         self._unsent: list[bytes] = []
 
+    @property
+    def is_up(self) -> bool:
+        """Whether somebody is at the other end, as far as is known."""
+        return self._writer is not None
+
     async def connect(self) -> None:
         """Connect and listen from now on. Raises OSError when nobody is there."""
         reader, writer = await asyncio.open_unix_connection(str(self.folder / records.SOCKET), limit=MOST_LINE)
@@ -97,11 +102,11 @@ class Nursery:
         self._writer: asyncio.StreamWriter | None = None
         self._turn = asyncio.Lock()
 
-    async def fork(self, folder: Path) -> int:
+    async def fork(self, folder: Path, early: bool = False) -> int:
         """A keeper for the run in a folder: its process id. Raises NotForked."""
         async with self._turn:
             for _ in range(2):
-                answer = await self._asked({"say": "fork", "folder": str(folder)})
+                answer = await self._asked({"say": "fork", "folder": str(folder), "early": early})
                 if answer is not None:
                     if answer.get("say") != "forked":
                         raise NotForked(str(answer.get("why", "the nursery could not fork")))

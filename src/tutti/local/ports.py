@@ -24,7 +24,7 @@ class Ports:
         for _ in range(LAST - FIRST + 1):
             port = self._next
             self._next = FIRST if port >= LAST else port + 1
-            if port not in taken and not is_held(self.lock(port)) and _is_free(port):
+            if port not in taken and not is_held(self.lock(port)) and is_free(port):
                 return port
         return 0
 
@@ -33,7 +33,8 @@ class Ports:
         return str(self._locks / f"port-{port}")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens there."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
             probe.bind(("127.0.0.1", port))

@@ -3,9 +3,14 @@ nothing runs twice.
 """
 
 import asyncio
+import os
 import shutil
+import signal
+import time
 import traceback
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
@@ -21,6 +26,8 @@ from .layout import seats_of
 from .remains import clear_away
 from .settings import Settings
 
+SETTLE_S = 5.0
+"""How long a keeper that has lost its daemon may take to see it."""
 CANCEL_S = 5.0
 """Time to end by itself for a job that had been cancelled before the daemon died."""
 
@@ -93,7 +100,8 @@ class Recovery:
 
     def _run(self, held: Held) -> Run | None:
         """The run that goes on, if one does. One that never began is made void, so that it never will."""
-        rows = self._backend.journal.rows("SELECT * FROM runs WHERE job = ? ORDER BY number", held.id)
+        found = self._backend.journal.rows("SELECT * FROM runs WHERE job = ? ORDER BY number", held.id)
+        rows = [row for row in found if row["phase"] != "ready" or self._has_begun(row["nonce"])]
         held.runs = len(rows)
         if not rows or rows[-1]["phase"] == "ended":
             return None
@@ -105,6 +113,9 @@ class Recovery:
         )  # fmt: skip
         if row["phase"] == "up":
             run.phase, run.up = "up", run.made
+        if row["phase"] == "ready":
+            run.made = records.begun_at(str(folder))
+            self._backend.journal.later(shelf.begun(run))
         point("recover: run")
         if self._is_void(run):
             self._put_back(held, run)
@@ -112,6 +123,22 @@ class Recovery:
             return None
         self._after.append((held, run))
         return run
+
+    def _has_begun(self, nonce: str) -> bool:
+        """Whether members that were ready were let go. Their keeper ends without its daemon, unless it had the word."""
+        folder = str(self._backend.starting.folder(nonce))
+        keeper_lives = not records.claim(folder, records.VOID) if Path(folder).is_dir() else False
+        limit = time.monotonic() + SETTLE_S
+        while keeper_lives and not records.begun_at(folder) and time.monotonic() < limit:
+            keeper_lives = records.claim_is_alive(records.claimed_by(folder))
+            time.sleep(0.005)
+        if records.begun_at(folder):
+            return True
+        if keeper_lives:
+            with suppress(ProcessLookupError):
+                os.kill(records.keeper_of(folder), signal.SIGKILL)
+        self._backend.journal.later(shelf.unready(nonce))
+        return False
 
     def _is_void(self, run: Run) -> bool:
         if not run.folder.exists():

@@ -170,7 +170,7 @@ class LocalService:
 
     def _in_line(self, who: t.Which) -> list[Held]:
         """Those who run first, by number; then those who wait, as they stand in line; then those on hold."""
-        self._line_up()
+        self.line_up()
         places, slots, last = self._standing.places(), self.driver.world.slots, sys.maxsize
         everyone: Iterable[Held] = self.backend.held.values()
         if who != t.Which():
@@ -178,9 +178,10 @@ class LocalService:
         keyed = [(places.get(slots.get(one.name, -1), last) if one.run is None else 0, one.id, one) for one in everyone]
         return [held for *_, held in sorted(keyed, key=itemgetter(0, 1))]
 
-    def _line_up(self) -> None:
-        """Bring the lines up to date; only what changed costs anything."""
+    def line_up(self) -> Standing:
+        """The lines, brought up to date; only what changed costs anything."""
         self._standing.update(self.driver.world.view(), now_us(), self.driver.policy)
+        return self._standing
 
     def _place(self, held: Held) -> int:
         """Where a gang that waits stands in its queue, from 1."""
@@ -222,7 +223,7 @@ class LocalService:
         if held is None:
             await self.backend.settled()
             return self._past(name)
-        self._line_up()
+        self.line_up()
         run = held.run
         members = list(run.members.values()) if run else []
         sizes = log_sizes(self.backend.starting.log_folder(held.id))
@@ -252,7 +253,9 @@ class LocalService:
     def _past(self, name: str) -> t.JobPage:
         row = self._row_of(name)
         sizes = log_sizes(self.backend.starting.log_folder(row["id"]))
-        made = self.journal.rows("SELECT members FROM runs WHERE job = ? ORDER BY number", row["id"])
+        made = self.journal.rows(
+            "SELECT members FROM runs WHERE job = ? AND phase != 'ready' ORDER BY number", row["id"]
+        )
         members = shelf.read_members(made[-1]["members"]) if made else {}
         ranks = [t.Rank(rank=one.id, code=one.code, log_bytes=sizes.get(one.id, 0)) for one in members.values()]
         origin = msgspec.json.decode(row["context"], type=Origin)
@@ -430,6 +433,7 @@ class LocalService:
             return t.Done(done=False, said=held_by, names=devices)
         why = asked.why or f"drained by {by.user}"
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
+        self.backend.arming.soon()
         stored = [shelf.kept("drained", msgspec.json.encode(booking.out).decode())]
         await self.journal.commit([*stored, shelf.audited(now_us(), by.user, verb, device, asked.why)])
         for node in changed:

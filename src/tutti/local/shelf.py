@@ -83,6 +83,27 @@ def intended(held: Held, run: Run) -> Write:
     )
 
 
+def readied(held: Held, run: Run) -> Write:
+    """A run is made ready for a job that waits. It is none before its members are let go."""
+    return (
+        "INSERT INTO runs (nonce, job, number, phase, made, seats, members) VALUES (?, ?, ?, 'ready', ?, ?, ?)",
+        (run.nonce, held.id, run.number, run.made, encode(run.port), encode(list(run.members.values()))),
+    )
+
+
+def begun(run: Run) -> Write:
+    """A run that was made ready begins."""
+    return (
+        "UPDATE runs SET phase = 'intent', made = ?, members = ? WHERE nonce = ? AND phase = 'ready'",
+        (run.made, encode(list(run.members.values())), run.nonce),
+    )
+
+
+def unready(nonce: str) -> Write:
+    """It was not needed, and nothing of it has run."""
+    return ("DELETE FROM runs WHERE nonce = ? AND phase = 'ready'", (nonce,))
+
+
 def moved(run: Run) -> Write:
     """The members of a run that goes on."""
     return (

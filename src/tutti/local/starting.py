@@ -56,7 +56,7 @@ class Starting:
         """Where a job's output is."""
         return self.home.logs / str(held_id)
 
-    def write(self, held: Held, run: Run) -> None:
+    def write(self, held: Held, run: Run, early: bool = False) -> None:
         """Everything the keeper needs, in a file that only the owner can read."""
         # In a shared folder nobody but us may make files: what is in it is given to the submitter one by one.
         mode = 0o711 if self.shared else 0o700
@@ -64,7 +64,7 @@ class Starting:
         run.folder.mkdir(mode=mode)
         logs = self.log_folder(held.id)
         logs.mkdir(mode=mode, exist_ok=True)
-        self._write(run.folder / records.SPEC, to_record(self.spec(held, run, logs)))
+        self._write(run.folder / records.SPEC, to_record(self.spec(held, run, logs, early)))
 
     def write_more(self, held: Held, run: Run, change: Change) -> Path:
         """Members that join a run which goes on."""
@@ -79,7 +79,7 @@ class Starting:
         with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(json.dumps(data))
 
-    def spec(self, held: Held, run: Run, logs: Path) -> Spec:
+    def spec(self, held: Held, run: Run, logs: Path, early: bool = False) -> Spec:
         """The specification of a run."""
         job = held.job
         notice = notice_of(job)
@@ -104,6 +104,7 @@ class Starting:
             limits={name: list(pair) for name, pair in held.origin.limits.items()},
             loose=held.is_loose,
             on_word=os.getpid(),
+            early=early,
             memory=sum(self._memory(held, one) for one in run.here()),
             **self._identity(held),
         )

@@ -87,7 +87,7 @@ class Tallies:
         until = until or now
         found = self._journal.rows(
             "SELECT r.made, r.ended, r.members, j.name, j.queue, j.state FROM runs r JOIN jobs j ON j.id = r.job"
-            " WHERE r.made <= ? AND (r.ended = 0 OR r.ended >= ?) ORDER BY r.made DESC LIMIT ?",
+            " WHERE r.made <= ? AND (r.ended = 0 OR r.ended >= ?) AND r.phase != 'ready' ORDER BY r.made DESC LIMIT ?",
             until, since, limit + 1,
         )  # fmt: skip
         bars = [bar for row in found[:limit] for bar in self._bars(row, backend)]

@@ -13,10 +13,12 @@ import signal
 import socket
 import time
 import traceback
+from functools import partial
 from typing import Any
 
 from tutti.local.keeper import member, records, tree
 from tutti.local.keeper.attach import Attached
+from tutti.local.keeper.fault import point
 from tutti.local.keeper.gate import Gate
 from tutti.local.keeper.listeners import Listeners
 from tutti.local.keeper.locks import Busy, Locks
@@ -35,12 +37,14 @@ GATE_S = 60.0
 """How long a member may take to become its program."""
 WORD_S = 30.0
 """How long members that are ready wait for the daemon to say go."""
+FRESH_S = 3600.0
+"""Programs that were made so lately are not executed early: nobody can write to a program that is being executed."""
 RECORD_S = 3600.0
 """How long a keeper tries to write down the end where the disk does not take it."""
 LAST_WORDS_S = 5.0
+"""How long an idle keeper waits for its daemon to have heard the end."""
 COLLECT_S = 2.0
 """How long an orphan that has ended may be left lying: process numbers are few, and gangs run for months."""
-"""How long an idle keeper waits for its daemon to have heard the end."""
 
 
 class Keeper:
@@ -64,6 +68,8 @@ class Keeper:
         self.noticed = self.told_limit = False
         self.closing = not spec.loose
         self.refusal = ""
+        self.was_early = False
+        """It could not begin because it was made ready too early; nothing is wrong with another try."""
         self._last: list[dict[str, Any]] = []
         """What there is to say when it is over."""
         self.shells: dict[int, Attached] = {}
@@ -76,7 +82,7 @@ class Keeper:
         self.has_word = not spec.on_word
         """Whether the daemon has said go."""
         self._deserted = False
-        self._daemon = -1
+        self._daemon = self._note = -1
         self._collect_at = time.monotonic() + COLLECT_S
         if self.group is not None:
             self.group.limit_processes()
@@ -110,12 +116,9 @@ class Keeper:
 
     def enter(self, specs: list[MemberSpec]) -> str:
         """Start members behind one gate, all of them or none; why not, or nothing."""
-        try:
-            self.locks.take([*self.spec.locks, *(path for spec in specs for path in spec.locks)])
-        except Busy as problem:
-            self.refusal = str(problem)
-            self.closing = self.closing or not self.members
-            return self.refusal
+        early = self.spec.early and not self._is_told()
+        if why := self._locked(specs) if not early else self._at_hand(specs):
+            return self._refused(why)
         fresh: list[Member] = []
         gate = Gate()
         try:
@@ -124,9 +127,14 @@ class Keeper:
             self.locks.give([path for spec in specs for path in spec.locks])
             return self._abandon(gate, fresh, f"no process could be started: {problem.strerror}")
         gate.await_all([one.pid for one in fresh], GATE_S)
-        if not self._await_word():
-            return self._abandon(gate, fresh, "its daemon went away before it could begin")
+        if why := self._await_word(fresh) or (self._begin(specs, fresh) if early else ""):
+            return self._abandon(gate, fresh, why)
+        for one in fresh if not early else ():
+            one.log.open()
         gate.open()
+        if early:
+            point("open")
+        self._listen(fresh)
         self._begun()
         if self.phase == "starting":
             self.phase, self.up_at, self.limit_from = "running", now_us(), time.monotonic()
@@ -135,6 +143,49 @@ class Keeper:
         self.tell({"say": "up", "at": now_us()})
         return ""
 
+    def _locked(self, specs: list[MemberSpec]) -> str:
+        """Hold what belongs to the gang and to these members; why not, or nothing."""
+        try:
+            self.locks.take(self._paths(specs))
+        except Busy as problem:
+            return str(problem)
+        return ""
+
+    def _paths(self, specs: list[MemberSpec]) -> list[str]:
+        return [*self.spec.locks, *(path for spec in specs for path in spec.locks)]
+
+    def _at_hand(self, specs: list[MemberSpec]) -> str:
+        """Open what they will need when there is room for them; why that cannot be, or nothing."""
+        point("early")
+        self.locks.look_at(self._paths(specs))
+        try:
+            self._note = records.begin_note(self.folder)
+        except OSError as problem:
+            return f"its folder cannot be written: {problem.strerror}"
+        return ""
+
+    def _begin(self, specs: list[MemberSpec], fresh: list[Member]) -> str:
+        """There is room for those who were ready early; why they cannot have it, or nothing."""
+        point("word")
+        if any(one.is_outdated() for one in fresh):
+            self.was_early = True
+            return "its program was replaced while it waited"
+        if why := self._locked(specs):
+            return why
+        point("locked")
+        self.began = now_us()
+        try:
+            os.write(self._note, b"1")
+        except OSError as problem:
+            return f"its folder cannot be written: {problem.strerror}"
+        point("noted")
+        return ""
+
+    def _refused(self, why: str) -> str:
+        self.refusal = why
+        self.closing = self.closing or not self.members
+        return why
+
     def _start(self, spec: MemberSpec, gate: Gate) -> Member:
         if (before := self.members.get(spec.rank)) is not None:
             self.past.append(before)
@@ -142,23 +193,54 @@ class Keeper:
         log = Log(os.path.join(self.spec.logs, f"rank-{spec.rank}.log"), self.spec.log_bytes, owner)
         warm, self._warm = self._warm, None
         one = member.start(self.spec, spec, gate, log, self.group, warm)
-        self.members[spec.rank] = one
-        self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
-        self.selector.register(log, selectors.EVENT_READ, lambda: self._pump(one))
+        self._watch(one)
         return one
 
-    def _await_word(self) -> bool:
-        """Whether the daemon has said go. One that is gone has perhaps not written down that they shall run."""
-        if not self._is_told():
-            self._watch_daemon()
-            limit = time.monotonic() + WORD_S
-            while not self._is_told() and not self._deserted and time.monotonic() < limit:
-                self._turn(limit - time.monotonic())
-            self._forget_daemon()
-        return self._is_told()
+    def _listen(self, fresh: list[Member]) -> None:
+        """What members say is theirs since they were let go."""
+        for one in fresh:
+            if one.log.source >= 0:
+                self.selector.register(one.log, selectors.EVENT_READ, partial(self._pump, one))
+
+    def _watch(self, one: Member) -> None:
+        self.members[one.rank] = one
+        self.selector.register(one.watch, selectors.EVENT_READ, lambda: self._ended(one))
+
+    def rehearse_end(self, one: Member) -> None:
+        """Go through the end of a member and of a run, in a keeper that is none."""
+        self.group = None
+        self._watch(one)
+        while one.code is None:
+            self._turn(1.0)
+        self._end()
+
+    def _await_word(self, fresh: list[Member]) -> str:
+        """Until the daemon says go; why they shall not, or nothing. One that is gone has perhaps not stored it."""
+        if self._is_told():
+            return ""
+        if self.spec.early:
+            point("gate")
+            if any(one.is_fresh(FRESH_S) for one in fresh):
+                return "its program is new, and may be made once more"
+        self._watch_daemon()
+        limit = time.monotonic() + WORD_S
+        while not self._is_told() and not self._deserted and not self._has_lost(fresh):
+            left = limit - time.monotonic()
+            if left <= 0 and not self.spec.early:
+                break
+            self._turn(left if not self.spec.early else None)
+        self._forget_daemon()
+        if self._has_lost(fresh):
+            self.was_early = True
+            return "a member ended before it could begin"
+        return "" if self._is_told() else "its daemon went away before it could begin"
 
     def _is_told(self) -> bool:
         return self.has_word or bool(self.stopping_since)
+
+    def _has_lost(self, fresh: list[Member]) -> bool:
+        """Whether one that waits for its turn is gone; of those that begin at once that is told by their end."""
+        return self.spec.early and any(one.code is not None for one in fresh)
 
     def _watch_daemon(self) -> None:
         try:
@@ -180,17 +262,16 @@ class Keeper:
     def _abandon(self, gate: Gate, fresh: list[Member], why: str) -> str:
         """Nothing of these has run and nothing will."""
         for one in fresh:
-            one.watch.send(signal.SIGKILL)
-            while one.watch.reap() is None:
-                time.sleep(0.001)
-            self.selector.unregister(one.watch)
+            if one.code is None:
+                one.watch.send(signal.SIGKILL)
+                while one.watch.reap() is None:
+                    time.sleep(0.001)
+                self.selector.unregister(one.watch)
             self._close_log(one)
             one.log.close()
             del self.members[one.rank]
         gate.take_down()
-        self.refusal = why
-        self.closing = self.closing or not self.members
-        return why
+        return self._refused(why)
 
     def _pump(self, one: Member) -> None:
         if not one.log.pump():
@@ -208,6 +289,9 @@ class Keeper:
         self.selector.unregister(one.watch)
         one.code, one.failed_at = code, time.monotonic()
         one.watch.close()
+        if self.spec.early and not self._is_told():
+            # Nobody knows of it yet, and nobody will: another is made ready in its place.
+            return
         self._drain(one)
         self._judge(one)
         if one.released or one.spec.loose or (code < 0 and not self.stopping_since):
@@ -390,16 +474,18 @@ class Keeper:
 
     def _end(self) -> None:
         left = tree.end_tree(self.group, self._pids())
-        for one in (*self.past, *self.members.values()):
+        everyone = (*self.past, *self.members.values())
+        for one in everyone:
             self._drain(one)
-            self._close_log(one)
-            one.log.close()
         record = self.record(left)
         self.phase = "ended"
         self.locks.give_all()
         # The daemon hears it before the disk has it: what only the machine's own end could lose need not wait.
         self._last = [{"say": "ended", **{key: value for key, value in record.items() if key != "members"}}]
         self.tell(self._last[0])
+        for one in everyone:
+            self._close_log(one)
+            one.log.close()
         if self.talk is not None:
             self.talk.close()
         if self.group is not None:
@@ -434,6 +520,7 @@ class Keeper:
             "nonce": self.spec.nonce,
             "why": "refused" if self.refusal and not self.members else self.why,
             "refused": self.refusal,
+            "was_early": self.was_early,
             "code": 0 if first is None else first.code,
             "first": -1 if first is None else first.rank,
             "members": {str(one.rank): one.code for one in self.members.values()},

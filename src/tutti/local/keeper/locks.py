@@ -16,6 +16,14 @@ class Locks:
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
+        self._open: dict[str, int] = {}
+        """Files that will be locked later."""
+
+    def look_at(self, paths: list[str]) -> None:
+        """Have the files at hand; nothing is held by that."""
+        for path in paths:
+            with contextlib.suppress(OSError):
+                self._open[path] = _opened(path)
 
     def take(self, paths: list[str]) -> None:
         """Hold all of these or none."""
@@ -24,7 +32,7 @@ class Locks:
             if path in self._held:
                 continue
             try:
-                self._held[path] = _locked(path)
+                self._held[path] = _locked(path, self._open.pop(path, -1))
             except OSError as problem:
                 self.give(taken)
                 raise Busy(f"{os.path.basename(path)} is held by {holder(path)} ({problem.strerror})") from problem
@@ -41,11 +49,10 @@ class Locks:
         self.give(list(self._held))
 
 
-def _locked(path: str) -> int:
-    descriptor = _opened(path)
+def _locked(path: str, descriptor: int) -> int:
+    descriptor = _opened(path) if descriptor < 0 else descriptor
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} of user {os.getuid()}\n".encode(), 0)
     except OSError:
         os.close(descriptor)

@@ -23,7 +23,6 @@ class Log:
         self._file = -1
         self._size = 0
         self._owner = owner
-        self._open()
 
     def pipe(self) -> int:
         """A new pipe: the end a member writes to."""
@@ -66,6 +65,8 @@ class Log:
     def _store(self, data: bytes) -> None:
         if self._size + len(data) > self.most:
             self._rotate()
+        elif self._file < 0:
+            self.open()
         try:
             written = os.write(self._file, data) if self._file >= 0 else 0
         except OSError:
@@ -74,7 +75,8 @@ class Log:
         self.lost += len(data) - written
         self._size += written
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Have the file there, at the latest when there is something to store."""
         with contextlib.suppress(OSError):
             self._file = os.open(self.path, FLAGS, 0o600)
             self._size = os.fstat(self._file).st_size
@@ -88,4 +90,4 @@ class Log:
         with contextlib.suppress(OSError):
             os.replace(self.path, f"{self.path}.1")
         self._size = 0
-        self._open()
+        self.open()

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -53,6 +54,20 @@ class Member:
             os.killpg(self.watch.pid, number)
         self.watch.send(number)
 
+    def is_outdated(self) -> bool:
+        """Whether another file has taken the place of the program since it was executed."""
+        try:
+            return os.readlink(f"/proc/{self.pid}/exe").endswith(" (deleted)")
+        except OSError:
+            return False
+
+    def is_fresh(self, age_s: float) -> bool:
+        """Whether its program was made so lately that somebody may be about to make it again."""
+        try:
+            return os.stat(f"/proc/{self.pid}/exe").st_mtime > time.time() - age_s
+        except OSError:
+            return False
+
 
 class Orders(NamedTuple):
     """What a process must know to become one certain member."""
@@ -92,7 +107,7 @@ class Warm:
             if told is not None:
                 _become(*told, parent)
 
-        self.watch = Watch(_forked(wait))
+        self.watch = Watch(forked(wait))
         theirs.close()
 
     def take(self, told: Orders, gate: Gate, writer: int) -> bool:
@@ -150,12 +165,12 @@ def start(spec: Spec, member: MemberSpec, gate: Gate, log: Log, group: Cgroup | 
             gate.leave_to_keeper()
             _become(orders(spec, member), gate.ends(), writer, parent)
 
-        watch = Watch(_forked(begin))
+        watch = Watch(forked(begin))
     os.close(writer)
     return Member(member, watch, log)
 
 
-def _forked(work: Callable[[], None]) -> int:
+def forked(work: Callable[[], None]) -> int:
     """A child that does the work and never returns into the keeper's own code."""
     pid = os.fork()
     if pid == 0:

@@ -26,6 +26,7 @@ from tutti.local.keeper.logs import Log
 from tutti.local.keeper.spare import Kit, Spare, kit
 from tutti.local.keeper.spec import MemberSpec, Spec, from_record, to_record
 from tutti.train.agent import lines
+from tutti.train.agent.watch import Watch
 
 BEGIN_S = 0.1
 """How long the next keeper to be kept ready waits for the run of the last one to begin."""
@@ -51,7 +52,7 @@ class Nursery:
                 with contextlib.suppress(OSError):
                     self._spare = Spare(keep, rehearse, self._fork)
             for request in self._line.receive(wait_s=0.0 if self._begins else None):
-                self._line.send(self._made(str(request["folder"])))
+                self._line.send(self._made(str(request["folder"]), bool(request.get("early"))))
 
     def _await_begin(self) -> None:
         """Until the run that was last asked for has begun, or somebody asks for another."""
@@ -64,15 +65,16 @@ class Nursery:
                 self._begins.close()
                 self._begins = None
 
-    def _made(self, folder: str) -> lines.Message:
+    def _made(self, folder: str, early: bool) -> lines.Message:
         try:
             with lines.listen(os.path.join(folder, records.SOCKET)) as listener:
-                return {"say": "forked", "folder": folder, "pid": self._keeper(folder, listener)}
+                return {"say": "forked", "folder": folder, "pid": self._keeper(folder, listener, early)}
         except OSError as problem:
             return {"say": "failed", "folder": folder, "why": f"{problem.strerror}: {folder}"}
 
-    def _keeper(self, folder: str, listener: socket.socket) -> int:
-        spare = self._spare
+    def _keeper(self, folder: str, listener: socket.socket, early: bool) -> int:
+        # Whoever has time leaves the spare to those who have none.
+        spare = self._spare if not early else None
         if spare is not None and spare.take(folder, listener):
             self._spare, self._begins = None, spare
             return spare.pid
@@ -143,19 +145,24 @@ def rehearse(mine: Kit) -> None:
     nobody = Spec("", "", ["true"], "/", dict(os.environ), "", [MemberSpec(0)])
     spec = from_record(json.loads(json.dumps(to_record(nobody))))
     with (
-        socket.socket(socket.AF_UNIX) as listener,
         tempfile.TemporaryDirectory(prefix="tutti-", dir=_memory()) as folder,
+        lines.listen(os.path.join(folder, records.SOCKET)) as listener,
     ):
         keeper = Keeper(folder, spec, listener, Kit(mine.group))
         records.claim(folder, mine.name)
         records.read_record(os.path.join(folder, records.CLAIM))
-        Log(os.devnull, 0).close()
+        log = Log(os.devnull, 0)
+        log.open()
         gate = Gate()
         gate.await_all((), 1.0)
         gate.open()
         keeper.locks.take([])
         tree.living(mine.group)
         json.dumps(keeper.record([]))
+        if mine.warm is None:
+            # At the end everything below this process goes, so there must be nobody who is needed.
+            keeper.rehearse_end(member.Member(MemberSpec(0), Watch(member.forked(lambda: os._exit(0))), log))
+        log.close()
         keeper.selector.close()
 
 
@@ -179,7 +186,10 @@ def keep(folder: str, listener: socket.socket, mine: Kit) -> int:
         )
         mine.end()
         return 1
-    keeper = Keeper(folder, from_record(found), listener, mine)
+    spec = from_record(found)
+    if spec.early:
+        rehearse(mine)
+    keeper = Keeper(folder, spec, listener, mine)
     signal.signal(signal.SIGTERM, lambda *_: keeper.stop(keeper.spec.grace_s, "stopped"))
     keeper.run()
     return 0

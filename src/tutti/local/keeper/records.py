@@ -13,6 +13,8 @@ CLAIM = "claim"
 EXIT = "exit.json"
 SPEC = "spec.json"
 SOCKET = "s"
+BEGUN = "begun"
+"""Empty until the members of a run that was made ready early are let go."""
 VOID = "void"
 """What the claim of a run says that must never begin."""
 
@@ -64,6 +66,23 @@ def claim(folder: str, who: str) -> bool:
         with contextlib.suppress(OSError):
             os.unlink(mine)
     return True
+
+
+def begin_note(folder: str) -> int:
+    """Where it is noted that members which were made ready early go: whoever finds the run without its daemon can tell.
+
+    It is open beforehand, so that one byte is all there is to do then.
+    """
+    return os.open(os.path.join(folder, BEGUN), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def begun_at(folder: str) -> int:
+    """When members of a run that was made ready early were let go, in microseconds; 0 where they were not."""
+    try:
+        found = os.stat(os.path.join(folder, BEGUN))
+    except OSError:
+        return 0
+    return found.st_mtime_ns // 1000 if found.st_size else 0
 
 
 def claimed_by(folder: str) -> str:

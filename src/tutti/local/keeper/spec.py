@@ -65,6 +65,9 @@ class Spec:
     on_word: int = 0
     """Members are held at the gate until the daemon of this process id says go: it has written down by then that they
     shall run. 0: nobody has to say so."""
+    early: bool = False
+    """They are made ready before there is room for them: the word may come late or never, and until then nothing that
+    others could use is theirs."""
     uid: int = -1
     gid: int = -1
     groups: list[int] = field(default_factory=list)

@@ -1,0 +1,129 @@
+"""Who starts when a gang ends, decided before it does: at its end the next one goes, and everything else comes after.
+
+A decision made ahead holds for one case: that this gang finishes, and that nothing else has happened since. In any
+other case the end is an event like others, and the decision is made then.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tutti.drive.loop import Driver
+from tutti.engine import events as ev
+from tutti.engine.check import check
+from tutti.engine.decide import decide
+from tutti.engine.model import Seats, State
+from tutti.engine.plan import Await, Plan, Reserve, Resume, Start
+from tutti.engine.twin import world_of
+from tutti.engine.world import World
+
+from . import shelf
+from .arming import Ready, is_same
+from .ends import Fate, verdict
+from .fault import now_us
+from .held import Held, Run
+from .keeper.records import Record
+from .layout import NoRoom, entering
+
+if TYPE_CHECKING:
+    from .backend import LocalBackend
+
+MOST_ENDS = 4
+"""Gangs whose end is foreseen: those that will probably end first."""
+MOST_JOBS = 2000
+"""In a longer queue a decision ahead costs more than it is worth."""
+
+
+class Heir(NamedTuple):
+    """A gang that is ready, and the case in which it starts."""
+
+    ready: Ready
+    start: Start | Resume
+    version: int
+    """Of the world it was decided for."""
+    told: int
+    """Events that had been told by then."""
+    until: int
+    """When time alone might change the decision."""
+
+
+class Succession:
+    """The decisions made ahead."""
+
+    def __init__(self, backend: "LocalBackend") -> None:
+        self._backend = backend
+        self._heirs: dict[str, Heir] = {}
+        self.driver: Driver | None = None
+
+    def foresee(self) -> int:
+        """Decide ahead about the next ends; when that is to be done again at the latest, 0 for never."""
+        self._heirs.clear()
+        if self.driver is None or not self._backend.arming.has_any() or len(self._backend.held) > MOST_JOBS:
+            return 0
+        world = self.driver.world
+        ends = sorted(world.seated, key=lambda slot: int(world.ends[slot].min()))
+        for slot in ends[:MOST_ENDS]:
+            name = world.job_in(slot).gang.name
+            if (heir := self._heir(world, name)) is not None:
+                self._heirs[name] = heir
+        return min((heir.until for heir in self._heirs.values()), default=0)
+
+    def _heir(self, world: World, name: str) -> Heir | None:
+        assert self.driver is not None
+        now, policy = now_us(), self.driver.policy
+        after = world_of(world.view(), policy.order.half_life)
+        after.apply(ev.Ended(now, name, State.FINISHED))
+        view = after.view()
+        plan = decide(view, now, policy)
+        start = first_start(plan)
+        ready = self._backend.arming.of(start.gang) if start else None
+        if start is None or ready is None or not self._is_for(ready, start.seats, name):
+            return None
+        if check(view, Plan(view.number, now, (start,)).without_answers(), policy, now):
+            return None
+        return Heir(ready, start, world.version, self._backend.told, plan.wake_at)
+
+    def _is_for(self, ready: Ready, seats: tuple[Seats, ...], name: str) -> bool:
+        """Whether it was made ready for the places it would have."""
+        try:
+            placed = entering(ready.held.gang, (), seats, self._backend.booking.chooser_after(name), None)
+        except NoRoom:
+            return False
+        return is_same(ready.run, placed)
+
+    # -- the end
+
+    def pass_on(self, held: Held, run: Run, record: Record) -> Heir | None:
+        """The gang has ended: whoever was to be next goes now, if this is the case that was foreseen."""
+        heir = self._heirs.pop(held.name, None)
+        if heir is None or not self._still_holds(heir) or not self._backend.arming.may_go(heir.ready):
+            return None
+        found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
+        if found.fate is not Fate.OVER or found.state is not State.FINISHED:
+            return None
+        self._backend.arming.take(heir.ready)
+        self._backend.let_go(heir.ready.run)
+        return heir
+
+    def _still_holds(self, heir: Heir) -> bool:
+        assert self.driver is not None
+        same = heir.version == self.driver.world.version and heir.told == self._backend.told
+        return same and now_us() < heir.until
+
+    def enter(self, heir: Heir, ended: ev.Ended) -> None:
+        """What was decided ahead has been carried out: the world learns of it."""
+        assert self.driver is not None
+        held, run = heir.ready.held, heir.ready.run
+        members = list(run.members.values())
+        self._backend.booking.take(held.name, [device for one in members for device in one.devices])
+        self._backend.own(held, run, members)
+        self._backend.journal.later(shelf.begun(run))
+        self.driver.follow(ended, heir.start, now_us())
+
+
+def first_start(plan: Plan) -> Start | Resume | None:
+    """The start that a plan begins with, if it begins with one: nothing else has to be done before."""
+    for action in plan.actions:
+        if isinstance(action, Start | Resume):
+            return action if not action.after else None
+        if not isinstance(action, Reserve | Await):
+            return None
+    return None

@@ -1,0 +1,209 @@
+"""The next gang in line is ready before there is room for it; whatever happens then, it runs once or not at all."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.local.stage import Box, box, until
+from tutti.api.client import job_path
+from tutti.local.keeper import records, tree
+from tutti.local.keeper.locks import is_held
+from tutti.train.agent.watch import state_of
+
+HOLD = "while ! test -e go; do sleep 0.02; done"
+
+
+def stopped(made: Box) -> dict[str, list[int]]:
+    """Members that are at the gate, by run."""
+    found = {}
+    for folder in made.home.runs.iterdir():
+        here = [pid for pid in tree.marked(folder.name) if state_of(pid) == "t"]
+        if here and (folder / records.BEGUN).exists():
+            found[folder.name] = here
+    return found
+
+
+def scene(made: Box, *command: str, **job: object) -> None:
+    """One gang has the device, and another waits for it."""
+    made.submit("sh", "-c", HOLD, name="first")
+    made.becomes("first", "running")
+    made.submit(*(command or ("sh", "-c", "echo $TUTTI_ATTEMPT >> ran")), name="next", **job)
+
+
+@pytest.fixture
+def one():
+    with box("1") as made:
+        yield made
+
+
+def nothing_left(made: Box) -> None:
+    until(lambda: not list(made.home.runs.iterdir()), "the end of every folder")
+    assert not [path for path in made.home.locks.iterdir() if is_held(str(path))]
+    assert not made.client.get("/v1/status")["trouble"]
+    assert "violation" not in made.home.log.read_text()
+
+
+def ran_once(made: Box, attempt: str = "0") -> None:
+    (made.path / "go").touch()
+    assert made.client.job("next").wait() == 0
+    assert (made.path / "ran").read_text() == f"{attempt}\n"
+    nothing_left(made)
+
+
+def test_whoever_is_next_is_ready_and_has_done_nothing_and_holds_nothing(one):
+    scene(one, "sh", "-c", "echo $$ > pid; echo 0 >> ran")
+    nonce, members = until(lambda: stopped(one), "a member at the gate").popitem()
+    assert one.state("next") == "waiting"
+    assert not (one.path / "ran").exists()
+    assert one.client.get(job_path("next"))["ranks"] == []
+    keeper = records.keeper_of(str(one.home.runs / nonce))
+    lock = next(iter(one.home.locks.iterdir())).read_text()
+    assert f"process {keeper} " not in lock
+    ran_once(one)
+    assert [int((one.path / "pid").read_text())] == members
+
+
+@pytest.mark.parametrize("order", ["cancel", "hold", "overtake", "drain"])
+def test_whoever_was_ready_and_is_not_next_any_more_leaves_nothing(one, order):
+    scene(one)
+    nonce, members = until(lambda: stopped(one), "a member at the gate").popitem()
+    match order:
+        case "cancel" | "hold":
+            one.client.post(job_path("next", order), {})
+        case "drain":
+            one.client.post("/v1/devices/0/drain", {})
+        case "overtake":
+            one.submit("true", name="a", priority=9)
+            one.submit("true", name="b", priority=9)
+    until(lambda: not (one.home.runs / nonce).exists(), "its end")
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), "the end of its members")
+    if order == "cancel":
+        (one.path / "go").touch()
+        assert one.client.job("first").wait() == 0
+        assert not (one.path / "ran").exists()
+        assert not list(one.home.logs.glob("2*"))
+        nothing_left(one)
+        return
+    if order == "hold":
+        one.client.post(job_path("next", "release"), {})
+    if order == "drain":
+        one.client.post("/v1/devices/0/undrain", {})
+    ran_once(one)
+
+
+def test_a_job_that_is_changed_is_made_ready_anew(one):
+    scene(one, workers=1)
+    nonce, _ = until(lambda: stopped(one), "a member at the gate").popitem()
+    one.client.post(job_path("next", "update"), {"set": {"env": {"TUTTI_ATTEMPT": "changed"}}})
+    until(lambda: (found := stopped(one)) and nonce not in found, "another member at the gate")
+    (one.path / "go").touch()
+    assert one.client.job("next").wait() == 0
+    assert len((one.path / "ran").read_text().split()) == 1
+
+
+def test_a_daemon_that_is_killed_takes_those_who_are_ready_with_it(one):
+    scene(one)
+    _, members = until(lambda: stopped(one), "a member at the gate").popitem()
+    one.kill()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), "their end")
+    one.start()
+    until(lambda: stopped(one), "another at the gate")
+    ran_once(one)
+
+
+def test_a_daemon_that_is_stopped_leaves_nobody_at_the_gate(one):
+    scene(one)
+    _, members = until(lambda: stopped(one), "a member at the gate").popitem()
+    one.client.post("/v1/stop")
+    one.daemons[-1].wait(timeout=20)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), "their end")
+    one.client.close()
+    one.start()
+    ran_once(one)
+
+
+@pytest.mark.parametrize("whom", ["keeper", "member"])
+def test_whoever_is_killed_at_the_gate_costs_nothing(one, whom):
+    scene(one)
+    nonce, members = until(lambda: stopped(one), "a member at the gate").popitem()
+    os.kill(records.keeper_of(str(one.home.runs / nonce)) if whom == "keeper" else members[0], signal.SIGKILL)
+    until(lambda: not (one.home.runs / nonce).exists(), "its end")
+    assert one.state("next") == "waiting"
+    ran_once(one)
+
+
+def test_a_command_that_is_not_there_fails_in_its_turn_and_not_before(one):
+    scene(one, "no-such-command")
+    until(lambda: [f for f in one.home.runs.iterdir() if (f / records.BEGUN).exists()], "an attempt")
+    until(lambda: len(list(one.home.runs.iterdir())) == 1, "its end")
+    assert one.state("next") == "waiting"
+    assert not list(one.home.logs.glob("2/*"))
+    (one.path / "go").touch()
+    assert one.client.job("next").wait() == 127
+    assert one.log("next").count("there is no command") == 1
+
+
+def test_a_program_that_was_just_made_is_not_held_open(one):
+    program = one.path / "program"
+    program.write_bytes(Path("/bin/true").read_bytes())
+    program.chmod(0o755)
+    scene(one, str(program))
+    until(lambda: [f for f in one.home.runs.iterdir() if (f / records.BEGUN).exists()], "an attempt")
+    until(lambda: len(list(one.home.runs.iterdir())) == 1, "its end")
+    program.write_bytes(Path("/bin/false").read_bytes())
+    (one.path / "go").touch()
+    assert one.client.job("next").wait() == 1
+
+
+def test_a_program_that_was_replaced_is_run_as_it_is_now(one):
+    program = one.path / "program"
+    program.write_bytes(Path("/bin/false").read_bytes())
+    program.chmod(0o755)
+    os.utime(program, (1, 1))
+    scene(one, str(program))
+    until(lambda: stopped(one), "a member at the gate")
+    other = one.path / "other"
+    other.write_bytes(Path("/bin/true").read_bytes())
+    other.chmod(0o755)
+    other.rename(program)
+    (one.path / "go").touch()
+    assert one.client.job("next").wait() == 0
+
+
+def test_a_gang_that_must_not_begin_twice_waits_for_the_disk(tmp_path):
+    """While the disk takes nothing it does not begin, though it is ready."""
+    frozen = tmp_path / "frozen"
+    with box("1", "[policy.repair]\nback_off = '1s'\n", start=False) as made:
+        made.env["TUTTI_FAULT_READ_ONLY"] = str(frozen)
+        made.start()
+        scene(made, on_loss="fail")
+        until(lambda: stopped(made), "a member at the gate")
+        frozen.touch()
+        (made.path / "go").touch()
+        until(lambda: made.client.get("/v1/status")["trouble"], "the disk to be noticed")
+        assert not (made.path / "ran").exists()
+        frozen.unlink()
+        assert made.client.job("next").wait() == 0
+        assert (made.path / "ran").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("point", ["early", "gate", "word", "locked", "noted", "open"])
+def test_a_keeper_killed_at_any_step_costs_one_try_at_most(point, tmp_path):
+    killed = tmp_path / "killed"
+    with box("1", "[policy.repair]\nback_off = '1s'\n", start=False) as made:
+        made.start(TUTTI_FAULT_KEEPER=f"{point}:{killed}")
+        scene(made)
+        if point in {"early", "gate"}:
+            until(killed.exists, "the keeper's end")
+        else:
+            until(lambda: stopped(made), "a member at the gate")
+        (made.path / "go").touch()
+        assert made.client.job("next").wait() == 0
+        assert killed.exists()
+        # Only whoever had been let go may have begun before: it is killed with its keeper and begins again.
+        ran = (made.path / "ran").read_text().split()
+        assert ran in ([["0"]] if point in {"early", "gate"} else [["1"], ["0", "1"]])
+        assert len(ran) == 1 or point == "open"
+        nothing_left(made)
