@@ -30,6 +30,7 @@ GLANCE_S = 0.004
 EXPECTED_S = 0.001
 CALM_S = 1.0
 LAST_S = 5.0
+LASTING_S = 1.0
 
 
 class Hands(Protocol):
@@ -98,6 +99,7 @@ class Agent:
         self._formed_at = -1
         self.hangs = Hangs()
         self._slow: set[str] = set()
+        self._lagging: tuple[set[str], float] = (set(), 0.0)
         self._left_behind: set[int] = set()
         self._stalled = ""
         self._selector = selectors.DefaultSelector()
@@ -387,9 +389,12 @@ class Agent:
         return [self.seats[name] for name in self.roster.generation.members if name in self.seats]
 
     def stragglers(self) -> dict[str, float]:
-        """Members that compute much longer than the others; told once when it begins and once when it ends."""
+        """Members that compute much longer than the others; told when it has lasted, once, and when it has ended."""
         found = stragglers({seat.name: seat.compute_s for seat in self._active() if len(seat.computed_s) >= 3})
-        if set(found) != self._slow:
+        now = time.monotonic()
+        if set(found) != self._lagging[0]:
+            self._lagging = (set(found), now)
+        elif set(found) != self._slow and now - self._lagging[1] >= LASTING_S:
             self._slow = set(found)
             text = ", ".join(f"{name} computes {factor} times as long as the others" for name, factor in found.items())
             self.story.tell("straggler", text or "nobody lags behind any more", members=found)

@@ -16,7 +16,6 @@ class Story:
     """Each event goes to a file as one JSON line and to people as one sentence."""
 
     def __init__(self, path: Path | None, out: TextIO | None = None, clock: Callable[[], float] = time.time) -> None:
-        self.events: list[dict[str, Any]] = []
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644) if path else -1
         self._missing = 0
@@ -26,7 +25,6 @@ class Story:
     def tell(self, event: str, sentence: str, **facts: Any) -> None:
         """Note an event: a stable word for programs, a sentence for people, and the facts."""
         record = {"at": round(self._clock(), 4), "event": event, "text": sentence, **facts}
-        self.events.append(record)
         self._say(sentence)
         if self._file >= 0:
             self._write(record)
@@ -54,9 +52,6 @@ class Story:
         if not self._missing:
             self._say(f"the story cannot be written to its file ({why}): the run goes on")
         self._missing += 1
-
-    def count(self, event: str) -> int:
-        return sum(record["event"] == event for record in self.events)
 
     def close(self) -> None:
         if self._file >= 0:
