@@ -103,6 +103,14 @@ def test_a_job_that_is_changed_is_made_ready_anew(one):
     assert len((one.path / "ran").read_text().split()) == 1
 
 
+def test_another_configuration_is_for_those_who_are_ready_too(one):
+    scene(one)
+    nonce, _ = until(lambda: stopped(one), "a member at the gate").popitem()
+    one.client.post("/v1/config/reload")
+    until(lambda: (found := stopped(one)) and nonce not in found, "another member at the gate")
+    ran_once(one)
+
+
 def test_a_daemon_that_is_killed_takes_those_who_are_ready_with_it(one):
     scene(one)
     _, members = until(lambda: stopped(one), "a member at the gate").popitem()

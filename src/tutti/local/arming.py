@@ -124,6 +124,12 @@ class Arming:
         ready.run.members = {one.id: one for one in placed}
         return ready
 
+    def renew(self) -> None:
+        """What they were made ready with has changed."""
+        for name in list(self._ready):
+            self._let_go(name)
+        self.soon()
+
     def close(self) -> None:
         """Let everybody go."""
         for ready in self._ready.values():

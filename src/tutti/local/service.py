@@ -135,6 +135,7 @@ class LocalService:
         settings = read_settings(self.home.config)
         self.settings = self.backend.starting.settings = settings
         self.driver.turn_to(settings.engine_policy())
+        self.backend.arming.renew()
         self.intake.admins = set(settings.admins)
         wanted = {queue.name: queue for queue in settings.engine_queues()}
         for queue in wanted.values():

@@ -296,7 +296,7 @@ class Keeper:
         self._judge(one)
         if one.released or one.spec.loose or (code < 0 and not self.stopping_since):
             # Its place may be given to somebody else, so nothing of it may be left there.
-            tree.end_session(one.pid)
+            tree.end_session(one.pid, self._known())
             self.locks.give(one.spec.locks)
         self.tell({**exit_message(one), "ending": bool(self.stopping_since)})
         if one.spec.loose:
@@ -346,7 +346,7 @@ class Keeper:
         now = time.monotonic()
         if self._collect_at <= now:
             self._collect_at = now + COLLECT_S
-            tree.collect_orphans({*self._pids(), *(shell.pid for shell in self.shells.values())})
+            tree.collect_orphans(self._known())
         if 0 < self._notice_at() <= now:
             self.noticed = True
             self.send_signal(self.spec.notice)
@@ -506,6 +506,10 @@ class Keeper:
                 time.sleep(1.0)
             else:
                 return
+
+    def _known(self) -> set[int]:
+        """Children that have handles of their own."""
+        return {*self._pids(), *(shell.pid for shell in self.shells.values())}
 
     def _pids(self) -> set[int]:
         return {one.pid for one in self.members.values() if one.code is None}

@@ -148,14 +148,22 @@ def _has_children() -> bool:
     return True
 
 
-def end_session(leader: int) -> None:
-    """Kill what is left of a member that has ended: everything in its session."""
+def end_session(leader: int, known: Collection[int]) -> None:
+    """Kill what is left of a member that has ended: everything in its session. `known` are our other children."""
+    if not _has_others(known):
+        return
     for _ in range(100):
         left = [pid for pid, session in _sessions() if session == leader]
         for pid in left:
             _send(pid, signal.SIGKILL)
         if not left:
             return
+
+
+def _has_others(known: Collection[int]) -> bool:
+    """Whether anybody may be left: whoever outlives its parent is a child of ours, as the adopter of orphans."""
+    me = os.getpid()
+    return not os.path.exists(f"/proc/{me}/task/{me}/children") or not set(_children(me)) <= set(known)
 
 
 def _sessions() -> list[tuple[int, int]]:
