@@ -38,6 +38,8 @@ class Proxy:
         """Whether every event of a watch is told twice."""
         self.url = ""
         self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        """One for each connection."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 22)
@@ -48,6 +50,10 @@ class Proxy:
         assert self._server is not None
         self._server.close()
         self.cut()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def cut(self) -> None:
         """End every watch that is open."""
@@ -55,15 +61,25 @@ class Proxy:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, OSError):
-            there_reader, there_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 22)
-            try:
-                while await self._one(reader, writer, there_reader, there_writer):
-                    pass
-            finally:
-                self.streams.discard(writer)
-                there_writer.transport.abort()
-        writer.close()
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            # Cancelled is what ends it with the proxy.
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self._passed_on(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            self.streams.discard(writer)
+            writer.transport.abort()
+
+    async def _passed_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 22)
+        try:
+            while await self._one(reader, writer, there_reader, there_writer):
+                pass
+        finally:
+            there_writer.transport.abort()
 
     async def _one(self, reader, writer, there_reader, there_writer) -> bool:
         head = await reader.readuntil(b"\r\n\r\n")

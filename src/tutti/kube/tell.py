@@ -78,7 +78,8 @@ class Teller:
         self._look = asyncio.Event()
         self._events: list[dict[str, object]] = []
         self._at_ease, self._beside = asyncio.Semaphore(WRITERS), asyncio.Semaphore(BESIDE)
-        self._free = self._at_ease
+        self._yields_until = 0.0
+        """Until when binds that begin meanwhile go before what is still to be told."""
         self._until = 0.0
         self._rest_until = 0.0
         self._reasons: Mapping[str, Reason] = {}
@@ -92,8 +93,9 @@ class Teller:
         """Tell for ever."""
         while True:
             await self._look.wait()
-            self._free = self._at_ease if await self._calm() else self._beside
+            calm = await self._calm()
             await asyncio.sleep(self._rest_until - time.monotonic())
+            self._yields_until = time.monotonic() + PATIENCE if calm else 0.0
             self._look.clear()
             try:
                 await self._tell_all()
@@ -109,7 +111,10 @@ class Teller:
         return not self._is_busy()
 
     def _is_busy(self) -> bool:
-        return self._are_coming() or (self.hands is not None and not self.hands.is_idle)
+        return self._are_coming() or self._is_binding()
+
+    def _is_binding(self) -> bool:
+        return self.hands is not None and not self.hands.is_idle
 
     def _are_coming(self) -> bool:
         return time.monotonic() - self.mirror.arrived < (COMING if self.mirror.filling else COMPLETE)
@@ -177,7 +182,7 @@ class Teller:
         now = time.monotonic()
         if gang.told.get("missing") != gang.awaiting:
             gang.told |= {"missing": gang.awaiting, "missing_since": now}
-        patience = PATIENCE if self._are_coming() else FILLING
+        patience = PATIENCE if now - self.mirror.arrived < FILLING else FILLING
         filling = now - float(gang.told["missing_since"]) < patience  # type: ignore[arg-type]
         if filling:
             asyncio.get_running_loop().call_later(FILLING, self.look)
@@ -262,8 +267,7 @@ class Teller:
         about = reference(declared, self.api_versions) or {}
         whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": declared.name}}
         path = f"{path_of(declared, self.api_versions)}/status"
-        async with self._free:
-            await self._quietly("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
+        await self._in_turn("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
 
     async def _condition(self, pod: Seen, news: News) -> None:
         message = told_as(news)
@@ -272,8 +276,17 @@ class Teller:
         reason = "Unschedulable" if news.token in NODES_HELP else news.token
         pod.told = message
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        async with self._free:
-            await self._quietly("PATCH", path, pod_condition(reason, message), STRATEGIC, fieldManager=COMPONENT)
+        await self._in_turn("PATCH", path, pod_condition(reason, message), STRATEGIC, fieldManager=COMPONENT)
+
+    async def _in_turn(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
+        """Many at a time while nothing is bound; behind the binds, or in a trickle beside them, while they go on."""
+        async with self._at_ease:
+            while self._is_binding() and time.monotonic() < self._yields_until:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(2 * QUIET)
+            if not self._is_binding():
+                return await self._quietly(method, path, body, kind, **query)
+            async with self._beside:
+                return await self._quietly(method, path, body, kind, **query)
 
     async def _quietly(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
         """What cannot be told is not worth a fall; the object may be gone."""
@@ -337,7 +350,7 @@ class Teller:
         for event in events:
             namespace = event["metadata"]["namespace"]  # type: ignore[index]
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            await self._quietly("POST", path, event, "application/json")
+            await self._in_turn("POST", path, event, "application/json")
 
 
 def told_as(news: News) -> str:
