@@ -1,7 +1,11 @@
 """Losing a whole failure domain, its memory included, loses no committed step."""
 
+import signal
+import time
+
 import pytest
 
+from tests.train.stage import LIMIT_S
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train.boxes import Box
@@ -63,3 +67,23 @@ def test_a_lost_domain_loses_no_committed_step(launch, wrap, workers, domains):
         assert bool(run.counts()["filled"]) == (domains == 3)
     assert run.leftovers() == []
     claim(wrap, "L3" if wrap == "fsdp" else "L2")
+
+
+@pytest.mark.slow
+def test_a_domain_that_is_lost_with_the_agent_loses_no_committed_step(launch):
+    """Those of the other domain leave by themselves; what they and their buddies kept is enough for another agent."""
+    loop = {"samples": 100, "batch": 12, "wrap": "fsdp"}
+    run = launch("--workers", 4, "--domains", 2, loop={**loop, "faults": {"m1": {"5": "node and agent"}}})
+    assert run.finish() == -signal.SIGKILL
+    limit = time.monotonic() + LIMIT_S
+    while run.processes():
+        assert time.monotonic() < limit, run.said()
+        time.sleep(0.02)
+    again = launch("--workers", 3, "--domains", 2, loop=loop, home=run.home)
+    assert again.finish() == 0, again.said()
+    first = again.events("formed")[0]
+    assert (first["source"], first["step"]) == ("memory", 5)
+    assert again.counts()["filled"], "the lost domain gets its part from the other"
+    check_samples(again)
+    same_on_all(again)
+    assert again.leftovers() == []

@@ -9,6 +9,7 @@ gradients are added up by the commit, so that no collective of its own can meet 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,10 @@ class Beat:
 
     def step(self) -> None:
         if self._is_due():
-            self.scheduler.step()
+            with warnings.catch_warnings():
+                # It is overridden, on purpose, and has been called.
+                warnings.filterwarnings("ignore", message="Seems like `optimizer.step")
+                self.scheduler.step()
 
     def _is_due(self) -> bool:
         course, now = self.job.course, self.job.step_now

@@ -121,6 +121,9 @@ def inject(step):
         cut_sockets()
     elif fault == "node":
         lose_node()
+    elif fault == "node and agent":
+        os.kill(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGKILL)
+        lose_node()
 
 
 def cut_sockets():
