@@ -401,7 +401,7 @@ def sentence(gang: GangSeen, reason: Reason) -> str:
         parts.append(f"{reason.placeable} of {reason.asked} members could be placed now")
     if reason.token is Token.WAITING_FOR_MEMBERS:
         parts.append(f"{gang.awaiting} of {max(gang.wanted, gang.awaiting)} members are missing or gated")
-    if reason.detail:
+    elif reason.detail:
         parts.append(reason.detail)
     parts += [f"{count} nodes {what}" for what, count in reason.counts[:4]]
     if reason.blockers:
