@@ -1,5 +1,6 @@
 """Cases as lines of text: nodes, groups and pods in; bindings, conditions and reasons out. See cases/*.yaml."""
 
+import asyncio
 import shlex
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.kube.play import Play
 from tools.control_plane.stage import node, pod
 from tutti.kube.config import Config
 from tutti.kube.scheduler import Scheduler
+from tutti.kube.tell import FILLING
 
 PODS = "/api/v1/namespaces/default/pods"
 EXPECTATIONS = frozenset(
@@ -28,6 +30,7 @@ EXPECTATIONS = frozenset(
         "queued",
         "condition",
         "told",
+        "untold",
         "phase",
         "event",
     ]
@@ -246,6 +249,15 @@ class Script:
         await self.stage.make_one(body)
         await self.do_pods([name, size], said | {"dialect": "volcano"})
 
+    async def do_owned(self, plain: list[str], said: dict[str, str]) -> None:
+        """owned GROUP JOB: a group of Volcano that a job of its has made"""
+        job = await self.stage.get(f"/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/{plain[1]}")
+        body = dialects.group("volcano", plain[0], 2, said) or {}
+        owner = {"apiVersion": job["apiVersion"], "kind": "Job", "name": plain[1], "uid": job["metadata"]["uid"]}
+        body["metadata"]["ownerReferences"] = [owner]
+        body["spec"]["minResources"] = {"nvidia.com/gpu": "2"}
+        await self.stage.make_one(body)
+
     async def do_cordon(self, plain: list[str], said: dict[str, str]) -> None:
         """cordon NODE ..."""
         for name in plain:
@@ -381,6 +393,17 @@ class Script:
             return any(text in c["message"] for c in found)
 
         await self.play.until(check, " ".join(plain))
+
+    async def do_untold(self, plain: list[str], said: dict[str, str]) -> None:
+        """untold GROUP [dialect=]: nobody has written anything about it"""
+        api, version = dialects.GROUPS.get(said.get("dialect", ""), ("scheduling.k8s.io", "v1beta1"))
+        # Who lacks pods is told so only after a while.
+        await asyncio.sleep(3 * FILLING)
+        await self.still()
+        found = await self.stage.get(f"/apis/{api}/{version}/namespaces/default/podgroups/{plain[0]}")
+        events = await self.stage.items("/apis/events.k8s.io/v1/events")
+        assert not found.get("status"), found
+        assert not [e for e in events if e["regarding"]["name"] == plain[0]]
 
     async def do_phase(self, plain: list[str], said: dict[str, str]) -> None:
         """phase GROUP PHASE dialect=...: of a group of a dialect that has phases"""

@@ -146,6 +146,25 @@ def test_a_group_of_a_megabyte(play):
     play(scene)
 
 
+def test_a_scheduler_of_another_name_leaves_our_records_alone(play):
+    async def scene(play):
+        await play.nodes(2)
+        async with play.scheduler() as ours:
+            await play.stage.make(*gang("a", 2))
+            assert len(await play.until_bound("a-")) == 2
+            await play.settle(ours)
+        before = await play.stage.items("/apis/tutti.dev/v1alpha1/placements")
+        assert [found["spec"]["scheduler"] for found in before] == ["tutti"]
+        async with play.scheduler(Config(scheduler_name="other", dialects=("native",))) as other:
+            await play.stage.make(pod("b-0", gpus=0, scheduler="other"))
+            assert len(await play.until_bound("b-")) == 1
+            await play.settle(other)
+            assert not other.placements
+        assert await play.stage.items("/apis/tutti.dev/v1alpha1/placements") == before
+
+    play(scene)
+
+
 class Elsewhere:
     """A cluster that serves only versions nobody has heard of yet."""
 

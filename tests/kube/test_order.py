@@ -29,6 +29,8 @@ BOUND_TO_OBJECTS = {
     "groups",
     "extras",
     "strays",
+    "others",
+    "foreign_jobs",
     "estimates",
     "_said",
     "_members",

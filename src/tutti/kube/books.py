@@ -66,16 +66,17 @@ def _priority(mirror: Mirror, thing: Thing, gone: bool) -> None:
 
 
 def _job(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    """Volcano's jobs say how long they run; nobody else reads it."""
-    written = (thing.spec or {}).get("runningEstimate")
-    reading = Reading()
-    length = 0 if gone else reading.time(written, "spec.runningEstimate")
-    if mirror.estimates.get(thing.metadata.uid, 0) == length:
+    """Volcano's jobs say who schedules them, and how long they run, which nobody else reads."""
+    spec, uid = thing.spec or {}, thing.metadata.uid
+    length = 0 if gone else Reading().time(spec.get("runningEstimate"), "spec.runningEstimate")
+    foreign = not gone and spec.get("schedulerName") not in (None, "", mirror.scheduler)
+    if (mirror.estimates.get(uid, 0), uid in mirror.foreign_jobs) == (length, foreign):
         return
-    mirror.estimates[thing.metadata.uid] = length
-    if not length:
-        del mirror.estimates[thing.metadata.uid]
-    mirror.soil(key for key, group in mirror.groups.items() if group.owner == thing.metadata.uid)
+    mirror.estimates.pop(uid, None)
+    if length:
+        mirror.estimates[uid] = length
+    (mirror.foreign_jobs.add if foreign else mirror.foreign_jobs.discard)(uid)
+    mirror.soil(key for key, group in mirror.groups.items() if group.owner == uid)
 
 
 # -- volumes

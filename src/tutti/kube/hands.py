@@ -55,7 +55,7 @@ class Hands:
         self.moved = moved
         self.failed = failed
         self.workers = workers
-        self.generation = ""
+        self.scheduler = self.generation = ""
         self.start_within = 120
         self.written: set[str] = set()
         """Gangs of which a placement was written and not removed; the watch may not have told of it yet."""
@@ -136,9 +136,8 @@ class Hands:
     async def _place(self, gang: GangSeen, fills: list[Fill]) -> None:
         if not gang.desired or gang.leaving:
             return
-        body = placement.placement(gang, self.generation, self._deadline())
         try:
-            await self._write_placement(body)
+            await self._write_placement(self._record(gang))
         except (ApiError, Broken) as problem:
             self.failed(gang, f"the placement could not be written: {problem}")
             return
@@ -152,7 +151,7 @@ class Hands:
         async def written() -> None:
             try:
                 if gang.is_seated and not gang.leaving:
-                    await self._write_placement(placement.placement(gang, self.generation, self._deadline()))
+                    await self._write_placement(self._record(gang))
                     gang.is_placed = True
             finally:
                 for uid in going:
@@ -160,8 +159,9 @@ class Hands:
 
         self.do(written)
 
-    def _deadline(self) -> str:
-        return (datetime.now(UTC) + timedelta(seconds=self.start_within)).isoformat(timespec="seconds")
+    def _record(self, gang: GangSeen) -> dict[str, object]:
+        deadline = (datetime.now(UTC) + timedelta(seconds=self.start_within)).isoformat(timespec="seconds")
+        return placement.placement(gang, self.scheduler, self.generation, deadline)
 
     async def _write_placement(self, body: dict[str, object]) -> None:
         meta: dict[str, str] = body["metadata"]  # type: ignore[assignment]

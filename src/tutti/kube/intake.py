@@ -1,6 +1,7 @@
 """What the watches say of nodes, pods, groups and volumes, entered as it comes; what changed is remembered."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain
@@ -34,6 +35,10 @@ class Intake(Groups):
         self.grounds: dict[str, Ground] = {}
         self.strays: dict[str, dict[str, str]] = {}
         """By the group they name: pods that wait for another scheduler, and which."""
+        self.others: Counter[str] = Counter()
+        """By the group they name: how many pods another scheduler has, or is to have."""
+        self.foreign_jobs: set[str] = set()
+        """Uids of jobs above groups that name another scheduler."""
         self.taints = Taints()
         self.marks = Marks()
         self.rules: dict[str, Rule] = {}
@@ -163,8 +168,9 @@ class Intake(Groups):
         self._uncharge(seen)
         if seen.gang:
             self._leave(seen)
-        else:
+        elif seen.group:
             self._stray(seen, "")
+            self._count_other(seen.group, -1)
 
     def _meet(self, pod: objects.Pod) -> Seen:
         meta = pod.metadata
@@ -176,11 +182,26 @@ class Intake(Groups):
         seen.spec = pod.spec if seen.wants.claims else None
         if ours:
             self._join(seen, pod)
-        elif not pod.spec.node_name and (said := member(pod)[0]).dialect != OURS:
+        elif (said := member(pod)[0]).dialect != OURS:
             seen.group = gang_name(seen.namespace, said.group, said.dialect)
-            self._stray(seen, pod.spec.scheduler_name)
+            self._count_other(seen.group, 1)
+            if not pod.spec.node_name:
+                self._stray(seen, pod.spec.scheduler_name)
         seen.marks = self.marks.of(seen.namespace, seen.labels)
         return seen
+
+    def _count_other(self, group: str, more: int) -> None:
+        self.others[group] += more
+        if not self.others[group]:
+            del self.others[group]
+        if group in self.gangs:
+            self.soil((group,))
+
+    def is_elsewhere(self, gang: GangSeen) -> bool:
+        """Whether it is the business of another scheduler, of which nothing is said."""
+        if gang.pods or gang.declared is None:
+            return False
+        return gang.key in self.others or gang.declared.owner in self.foreign_jobs
 
     def _stray(self, seen: Seen, waits_for: str) -> None:
         """A pod that waits for somebody else although its group may be ours; nothing: it does not, or no longer."""

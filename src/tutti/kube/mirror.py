@@ -171,7 +171,7 @@ class Mirror(Intake):
     def translated(self, gang: GangSeen, known: Known | None = None) -> Translated | None:
         """The gang as the engine should know it; None while nothing can be said."""
         said = self._declared(gang)
-        if said is None:
+        if said is None or self.is_elsewhere(gang):
             return None
         pods = list(gang.live)
         present = gang.present()

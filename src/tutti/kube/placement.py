@@ -30,7 +30,7 @@ def namespace_of(key: str) -> str:
     return key.partition("/")[0]
 
 
-def placement(gang: GangSeen, generation: str, deadline: str) -> dict[str, Any]:
+def placement(gang: GangSeen, scheduler: str, generation: str, deadline: str) -> dict[str, Any]:
     """The object: seats run by run, in rank order, and until when the gang is to be whole."""
     assert gang.gang is not None
     roles = [
@@ -45,7 +45,13 @@ def placement(gang: GangSeen, generation: str, deadline: str) -> dict[str, Any]:
             "namespace": namespace_of(gang.key),
             "ownerReferences": _owners(gang),
         },
-        "spec": {"gang": gang.key, "generation": generation, "deadline": deadline, "roles": roles},
+        "spec": {
+            "gang": gang.key,
+            "scheduler": scheduler,
+            "generation": generation,
+            "deadline": deadline,
+            "roles": roles,
+        },
     }
 
 
@@ -95,6 +101,7 @@ def crd() -> dict[str, Any]:
         "required": ["gang", "roles"],
         "properties": {
             "gang": {"type": "string"},
+            "scheduler": {"type": "string", "description": "the schedulerName of its pods; nobody else touches this"},
             "generation": {"type": "string", "description": "which decision of which scheduler this was"},
             "deadline": {"type": "string", "description": "until when the gang is whole, or undone"},
             "roles": {"type": "array", "items": role},

@@ -79,7 +79,7 @@ class Scheduler:
         self.identity = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
         self.driver = self._new_driver()
         self.hands = Hands(api, self.metrics, self._moved, self._failed, config.connections)
-        self.hands.generation = self.identity
+        self.hands.scheduler, self.hands.generation = config.scheduler_name, self.identity
         self.hands.start_within = config.start_within
         self.teller = Teller(api, self.mirror, self.driver, self.metrics, config)
         self.teller.hands = self.hands
@@ -147,13 +147,19 @@ class Scheduler:
 
     def _put_placement(self, thing: Thing) -> None:
         key, where, shapes = placement.read(thing)
-        if where:
+        if where and self._is_ours(thing):
             self.placements[key] = (where, shapes)
 
     def _drop_placement(self, thing: Thing) -> None:
         key = placement.read(thing)[0]
-        self.placements.pop(key, None)
-        self.hands.written.discard(key)
+        if self._is_ours(thing):
+            self.placements.pop(key, None)
+            self.hands.written.discard(key)
+
+    def _is_ours(self, thing: Thing) -> bool:
+        """Whether a placement was written by a scheduler of this name; there may be others in the cluster."""
+        ours = self.config.scheduler_name
+        return ((thing.spec or {}).get("scheduler") or ours) == ours
 
     async def lead(self) -> None:
         """Decide and act, until cancelled."""

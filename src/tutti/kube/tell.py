@@ -159,6 +159,8 @@ class Teller:
 
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[list[None]] | None":
         """The writes that one gang needs; None where everything was told."""
+        if self.mirror.is_elsewhere(gang):
+            return None
         self._warn(gang)
         lacking = reason.token is Token.WAITING_FOR_MEMBERS if reason is not None else not gang.is_entered
         if lacking and self._is_filling(gang):
