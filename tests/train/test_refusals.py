@@ -1,11 +1,17 @@
 """Bad input and limits: a clear sentence, and the state as it was."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.train.stage import SOURCE
 from tutti.train import TrainError, agree, job, join, plain, recover, status
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
@@ -267,6 +273,48 @@ def test_a_state_whose_snapshots_will_not_fit_is_refused_before_anybody_starts(c
     assert list(tmp_path.iterdir()) == []
 
 
+def launched(tmp_path, *words):
+    """The launcher as a program of its own: it adopts the orphans of the process it runs in."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tutti.train", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "TUTTI_TRAIN_HOME": str(tmp_path / "home")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_members_that_cannot_be_started_leave_nothing(tmp_path):
+    """An interpreter that ends at once stands for one that has no torch."""
+    python, loop = tmp_path / "python", tmp_path / "loop.py"
+    python.symlink_to("/bin/false")
+    loop.write_text("")
+    with launched(tmp_path, "--run-id", "x", "--", python, loop) as process:
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 125
+    assert said.endswith(f"can {python} import torch?\n")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_anybody_has_begun_ends_it_at_once_and_leaves_nothing(tmp_path, number):
+    """An interpreter that never gets warm stands for a slow one."""
+    python, loop = tmp_path / "python", tmp_path / "loop.py"
+    python.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n")
+    python.chmod(0o700)
+    loop.write_text("")
+    with launched(tmp_path, "--run-id", "x", "--", python, loop) as process:
+        limit = time.monotonic() + 60
+        while not (tmp_path / "pid").exists():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert said == "tutti train: it was ended before it had begun\n"
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    assert list((tmp_path / "home").iterdir()) == []
+
+
 def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
     monkeypatch.setenv("TUTTI_TRAIN_HOME", "/proc/x")
     assert main(["--", "true"]) == 125
@@ -295,6 +343,7 @@ def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
         pytest.param(["--durable", "/proc/x", "--", "true"], "--durable /proc/x: No such file", id="no folder"),
         pytest.param(["--no-python", "-m", "x"], "exclude each other", id="a module without Python"),
         pytest.param(["--run-id", "a/b", "--", "true"], "cannot name a run", id="a name that is a path"),
+        pytest.param(["--story", "/gone/s", "--", "true"], "--story /gone/s: there is no folder /gone", id="no shelf"),
     ],
 )
 def test_the_launcher_refuses_in_one_line(capsys, argv, says):

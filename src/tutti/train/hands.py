@@ -85,7 +85,13 @@ class Hands:
         self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
         theirs.close()
         self._line = lines.Lines(ours)
-        self._await("warm")
+        try:
+            self._await("warm")
+        except BaseException:
+            self._line.close()
+            os.kill(self._zygote, signal.SIGKILL)
+            os.waitpid(self._zygote, 0)
+            raise
 
     def _run_zygote(self, theirs: socket.socket) -> int:
         command = self.command
@@ -106,6 +112,7 @@ class Hands:
         if pid == 0:
             ours.close()
             os.setsid()
+            zygote.take_signals()
             zygote.serve_and_exit(theirs)
         return pid
 
@@ -178,7 +185,8 @@ class Hands:
             if message["say"] == word:
                 return message
         raise CannotStart(
-            f"the process that members are forked from did not answer ({word}): can {sys.executable} import torch?"
+            f"the process that members are forked from did not answer ({word}): "
+            f"can {self.command.interpreter} import torch?"
         )
 
     def _environment(self, member: str, index: int, rank: int, world: int, attempt: int) -> dict[str, str]:

@@ -99,6 +99,11 @@ def status_arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def show_status(words: list[str]) -> int:
+    asked = status_arguments().parse_args(words)
+    return status.show(asked.names, asked.output == "json")
+
+
 def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
     """What torchrun also takes; on one machine it changes nothing."""
     parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
@@ -123,13 +128,9 @@ def from_environment(parser: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run a job; the exit code is the job's, or 125 for a failure of ours."""
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] == ["status"]:
-        asked = status_arguments().parse_args(words[1:])
-        return status.show(asked.names, asked.output == "json")
-    if words[:1] == ["bill"]:
-        return bill.show(words[1:])
-    if words[:1] == ["clean"]:
-        return status.clean(words[1:])
+    other = {"status": show_status, "bill": bill.show, "clean": status.clean}.get(words[0] if words else "")
+    if other:
+        return other(words[1:])
     parser = arguments()
     from_environment(parser)
     options = parser.parse_args(words)
@@ -138,6 +139,7 @@ def main(argv: list[str] | None = None) -> int:
         words = command_words(options)
         check_command(read_command(words))
         check_tiers(options)
+        check_story(options.story)
         folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -147,31 +149,55 @@ def main(argv: list[str] | None = None) -> int:
     except (CannotStart, Held, Taken, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return OWN_FAILURE
+    except Stopped as stopped:
+        sys.stderr.write("tutti train: it was ended before it had begun\n")
+        return 128 + stopped.number
+
+
+class Stopped(Exception):
+    """A signal came before there was anybody who could save anything."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
-    """Own the folder, start the members, and stay until the job ends."""
-    os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
-    os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
-    tiers = tiers_of(options)
-    os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
+    """Own the folder until the job ends, and leave none that holds nothing."""
     try:
         was_here = folder.take()
     except OSError as error:
         raise CannotStart(
             f"{folder.path}: {error.strerror or error}; TUTTI_TRAIN_HOME may name another folder"
         ) from error
-    check_memory(folder, Bill(options.state, want, options.slots, options.domains, options.sharded))
-    os.environ["TUTTI_TRAIN_FIRST"] = str(folder.first_size(want))
+    is_ours = True
+    try:
+        check_memory(folder, Bill(options.state, want, options.slots, options.domains, options.sharded))
+        return attend(options, folder, words, Roster(rule, want, options.max_restarts, options.standby), was_here)
+    except Held:
+        is_ours = False
+        raise
+    finally:
+        if is_ours and not is_filled(folder):
+            folder.remove()
+
+
+def attend(options: argparse.Namespace, folder: Folder, words: list[str], roster: Roster, was_here: bool) -> int:
+    """Start the members, and stay until the job ends."""
+    os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
+    os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
+    tiers = tiers_of(options)
+    os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
+    os.environ["TUTTI_TRAIN_FIRST"] = str(folder.first_size(roster.want))
     story = to_stderr(options.story, options.quiet)
     if was_here:
-        story.tell(
-            "adopted", f"run {folder.path.name} goes on with the snapshots that are in memory", run=folder.path.name
-        )
+        snapshots = "the snapshots that are in memory" if is_filled(folder) else "nothing in memory"
+        story.tell("adopted", f"run {folder.path.name} goes on with {snapshots}", run=folder.path.name)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     hands = Hands(read_command(words), folder, folder.path.name)
     address = hands.store()
     story.tell("store", f"groups meet at {address}", pid=hands.store_watch().pid)
-    roster = Roster(rule, want, options.max_restarts, options.standby)
     agent = Agent(folder, roster, hands, story, options.domains)
     agent.hangs = Hangs(options.hang_after)
     kept = {name: Tier(folder, path, every, story, dict(os.environ)) for name, (path, every) in tiers.items()}
@@ -185,11 +211,19 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
         story.close()
 
 
+def stop(number: int, _frame: object) -> None:
+    raise Stopped(number)
+
+
+def is_filled(folder: Folder) -> bool:
+    """Whether anything is kept in a run's folder."""
+    return any(shelf.entries() for shelf in shelves_in(folder.slots))
+
+
 def check_memory(folder: Folder, bill: Bill) -> None:
     """Refuse a state whose snapshots will not fit, before anybody has computed anything."""
     free = free_bytes(folder.path)
     if bill.total_bytes > free:
-        folder.remove()
         raise CannotStart(
             f"the snapshots of {megabytes(bill.state_bytes)} of state need {megabytes(bill.total_bytes)} of memory and "
             f"{megabytes(free)} are free: ask for more memory, or start with fewer --slots (0 for none)"
@@ -226,7 +260,7 @@ def leave_folder(folder: Folder, code: int | None, is_saved: bool, is_named: boo
     """
     is_failed = code is None or (is_named and code not in (Exit.FINISHED, Exit.PREEMPTED))
     is_wanted = is_failed or (code == Exit.PREEMPTED and not is_saved)
-    if is_wanted and any(shelf.entries() for shelf in shelves_in(folder.slots)):
+    if is_wanted and is_filled(folder):
         folder.let_go()
         sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {folder.path.name}\n")
     else:
@@ -321,6 +355,11 @@ def check_tiers(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {path}: {error.strerror or error}") from error
         if not os.access(path, os.W_OK | os.X_OK):
             raise ValueError(f"--{name} {path}: it cannot be written")
+
+
+def check_story(path: Path | None) -> None:
+    if path and not path.parent.is_dir():
+        raise ValueError(f"--story {path}: there is no folder {path.parent}")
 
 
 def command_words(options: argparse.Namespace) -> list[str]:

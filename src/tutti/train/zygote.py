@@ -46,8 +46,10 @@ def serve_and_exit(connection: socket.socket) -> NoReturn:
 
 def warm_and_serve(line: lines.Lines) -> Child | None:
     """Import what members need, once for all of them."""
-    import torch  # noqa: PLC0415 - here, once, for all members
-
+    try:
+        import torch  # noqa: PLC0415 - here, once, for all members
+    except ImportError as error:
+        sys.exit(f"tutti train: {sys.executable}: {error}")
     for name in (*WARM, *filter(None, os.environ.get("TUTTI_TRAIN_WARM", "").split(","))):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -89,9 +91,7 @@ def fork_orphan(request: lines.Message) -> tuple[int, Child | None]:
 def become(request: lines.Message) -> int:
     """In the fork: take over the member's environment and do its work."""
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    take_signals()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -103,6 +103,12 @@ def become(request: lines.Message) -> int:
 
     attach.attach()
     return run_python(request["argv"])
+
+
+def take_signals() -> None:
+    """As a program of its own would, whatever the launcher does with them."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_with_parent(parent: int, number: int) -> None:
