@@ -145,6 +145,7 @@ def test_config_is_checked_and_reloaded(made):
     assert done.returncode == 2
     assert "weight" in done.stderr
     made.home.config.write_text("[queues.research]\nweight = 3\n")
+    assert tutti(made, "config", "--check").returncode == 0
     assert "2 queues" in tutti(made, "config", "--reload").stderr
     until(lambda: "research" in tutti(made, "queues").stdout, "the new queue")
     assert tutti(made, "run", "--queue", "research", "--", "echo", "in").stdout == "in\n"

@@ -298,6 +298,9 @@ def test_a_disk_that_turns_read_only_harms_no_gang(tmp_path):
         assert made.client.get("/v1/status")["trouble"]
         (made.path / "go").touch()
         until(lambda: "runs" not in {row["name"] for row in made.client.get("/v1/jobs")["jobs"]}, "its end")
+        answer = made.client.waited("runs", 5)
+        assert not answer["ended"]
+        assert "Read-only" in answer["trouble"], "whoever waits is told why"
         frozen.unlink()
         assert job.wait() == 4
         assert made.submit("true", name="taken").wait() == 0

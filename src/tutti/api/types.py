@@ -249,6 +249,8 @@ class Waited(Answer, frozen=True, kw_only=True):
     first: int = -1
     """The rank that failed first, if one did."""
     log_folder: str = ""
+    trouble: str = ""
+    """Why an end that has come is not told yet: the disk does not take it."""
 
 
 class Device(Wire, frozen=True, kw_only=True):

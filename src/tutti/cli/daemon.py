@@ -100,11 +100,13 @@ def restored(source: Path, journal: Path) -> str:
 
 
 @click.command()
-@click.option("--check", type=click.Path(path_type=Path), metavar="FILE", help="Only say what is wrong with a file.")
+@click.option(
+    "--check", is_flag=False, flag_value="", metavar="FILE", help="Only say what is wrong with a file (the one in use)."
+)
 @click.option("--reload", is_flag=True, help="Have the daemon read the file again.")
 @click.option("--path", is_flag=True, help="Only print where the file is.")
 @output_option
-def config(check: Path | None, reload: bool, path: bool, output: str) -> None:
+def config(check: str | None, reload: bool, path: bool, output: str) -> None:
     """Show, check or reload the configuration.
 
     Show the configuration, check one, or have it read again.
@@ -115,10 +117,11 @@ def config(check: Path | None, reload: bool, path: bool, output: str) -> None:
     if check is not None:
         from tutti.local.settings import read_settings  # noqa: PLC0415 - the engine comes with it
 
-        if not check.exists():
-            raise NotFound(f"there is no file {str(check)!r}")
-        read_settings(check)
-        hint(f"{check} is well formed")
+        file = Path(check) if check else home().config
+        if not file.exists():
+            raise NotFound(f"there is no file {str(file)!r}")
+        read_settings(file)
+        hint(f"{file} is well formed")
         return
     client = Client()
     if reload:

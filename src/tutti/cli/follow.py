@@ -55,6 +55,7 @@ class Watcher(threading.Thread):
         super().__init__(daemon=True)
         self._client = Client(client.home)
         self._name = name
+        self._told = ""
         self.answer: dict[str, Any] | None = None
         self.problem: Exception | None = None
 
@@ -69,9 +70,18 @@ class Watcher(threading.Thread):
         try:
             found = self._client.get(job_path(self._name, "wait"), **{"for": 60})
             self.answer = found if found["ended"] else None
+            self._told = tell_trouble(self._name, found, self._told)
         except NoDaemon:
             time.sleep(AWAY_S)
             self._client.start()
+
+
+def tell_trouble(name: str, answer: dict[str, Any], told: str) -> str:
+    """Say once why an end that has come cannot be told yet; what has been said by now."""
+    trouble = str(answer.get("trouble", ""))
+    if trouble and trouble != told:
+        click.echo(f"{name} has ended, and that is told when the disk has it: {trouble}", err=True)
+    return trouble or told
 
 
 def follow(client: Client, row: dict[str, Any], ranks: list[int], cancels: bool) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tutti.api.client import Client
+from tutti.cli.follow import tell_trouble
 from tutti.cli.names import jobs_argument
 from tutti.cli.output import hint, output_option, show
 from tutti.errors import TuttiError
@@ -34,10 +35,12 @@ def wait(names: tuple[str, ...], timeout: float, output: str) -> None:
 
 def _ended(client: Client, name: str, limit: float | None, timeout: float) -> dict[str, Any]:
     """A job once it has ended."""
+    told = ""
     while True:
         left = 60.0 if limit is None else max(limit - time.monotonic(), 0.0)
         answer = client.waited(name, min(left, 60.0))
         if answer["ended"]:
             return dict(answer["job"])
+        told = tell_trouble(name, answer, told)
         if limit is not None and time.monotonic() >= limit:
             raise TuttiError(f"{name} has not ended within {timeout:g} s; it is {answer['job']['state']}")

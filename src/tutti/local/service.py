@@ -330,11 +330,11 @@ class LocalService:
         # Its end is on the way to the disk; whoever is told of it may rely on it.
         try:
             await self.journal.commit((), TOGETHER_S)
-        except Unstored:
+        except Unstored as problem:
             # The disk does not take it now; whoever waits asks again.
             await asyncio.sleep(1.0)
             found = self._past(name)
-            return t.Waited(job=found.job, ended=False, log_folder=found.log_folder)
+            return t.Waited(job=found.job, ended=False, log_folder=found.log_folder, trouble=problem.what)
         page = self._past(name)
         first = self._first_failed(page)
         return t.Waited(job=page.job, ended=True, first=first, log_folder=page.log_folder)
