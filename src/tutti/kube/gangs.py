@@ -139,6 +139,7 @@ class GangSeen:
         "failed_start",
         "gang",
         "is_entered",
+        "is_foreign",
         "is_placed",
         "joined",
         "key",
@@ -175,6 +176,8 @@ class GangSeen:
         """Members that must be there before it can start; `awaiting` of them are not."""
         self.problems: tuple[str, ...] = ()
         self.is_entered = False
+        self.is_foreign = False
+        """Another scheduler has or had pods of it."""
         self.desired: list[Where] = []
         """The seats it should have, role by role; empty while it waits."""
         self.seats: dict[str, Seat] = {}

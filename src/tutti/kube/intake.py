@@ -195,13 +195,14 @@ class Intake(Groups):
         if not self.others[group]:
             del self.others[group]
         if group in self.gangs:
+            self.gangs[group].is_foreign = True
             self.soil((group,))
 
     def is_elsewhere(self, gang: GangSeen) -> bool:
         """Whether it is the business of another scheduler, of which nothing is said."""
         if gang.pods or gang.declared is None:
             return False
-        return gang.key in self.others or gang.declared.owner in self.foreign_jobs
+        return gang.is_foreign or gang.key in self.others or gang.declared.owner in self.foreign_jobs
 
     def _stray(self, seen: Seen, waits_for: str) -> None:
         """A pod that waits for somebody else although its group may be ours; nothing: it does not, or no longer."""

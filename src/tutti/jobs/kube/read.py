@@ -22,6 +22,8 @@ SPOKEN = frozenset(
     }
 )
 """Labels and annotations without which a pod speaks no dialect but the native one."""
+STARTED = frozenset({"Scheduled", "Running", "Unknown", "Completed", "Finished", "Failed"})
+"""Phases of groups that were started once."""
 BY_GROUP = {
     native.GROUP: native,
     coscheduling.GROUP: coscheduling,
@@ -70,17 +72,21 @@ def declared(thing: Thing) -> list[Declared]:
     module = BY_GROUP.get(group)
     if module is None or thing.kind not in module.KINDS:
         return []
-    return [_with_ours(one, thing.metadata) for one in module.declared(thing)]
+    return [_with_ours(one, thing) for one in module.declared(thing)]
 
 
-def _with_ours(found: Declared, meta: Meta) -> Declared:
-    """Our own annotations, whatever the dialect."""
-    queue, reading = _written(meta, QUEUE), Reading()
-    movable = reading.truth(_written(meta, MOVABLE), f"annotation {MOVABLE}")
-    if not (queue or movable or reading.problems):
+def _with_ours(found: Declared, thing: Thing) -> Declared:
+    """Our own annotations, and whether it was ever started, whatever the dialect."""
+    queue, reading = _written(thing.metadata, QUEUE), Reading()
+    movable = reading.truth(_written(thing.metadata, MOVABLE), f"annotation {MOVABLE}")
+    started = str((thing.status or {}).get("phase")) in STARTED
+    if not (queue or movable or started or reading.problems):
         return found
     problems = (*found.problems, *reading.problems)
-    return msgspec.structs.replace(found, queue=queue or found.queue, movable=movable, problems=problems)
+    scheduled = started or found.scheduled
+    return msgspec.structs.replace(
+        found, queue=queue or found.queue, movable=movable, problems=problems, scheduled=scheduled
+    )
 
 
 def is_movable(pod: Pod) -> bool:
