@@ -87,6 +87,21 @@ def test_an_expired_token_is_read_again(play, tmp_path):
     play(scene, kubelet=False)
 
 
+def test_connections_are_opened_before_they_are_needed_and_then_used(play):
+    async def scene(play):
+        api = Api(from_file(play.rig.kubeconfig()), 4)
+        await api.http.warm(3)
+        opened = set(api.http._open)
+        assert len(opened) == 3
+        await asyncio.gather(*(api.get("/version", dict) for _ in range(3)))
+        assert api.http._open == opened
+        await api.http.warm(9)
+        assert len(api.http._open) == api.http.most
+        api.close()
+
+    play(scene, kubelet=False)
+
+
 def test_the_next_replica_takes_over_when_the_leader_is_asked_to_go(play, tmp_path):
     settings = tmp_path / "config.toml"
     settings.write_text("lease_seconds = 30\ndialects = ['native']\n")
