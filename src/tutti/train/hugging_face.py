@@ -35,8 +35,7 @@ class ElasticCallback(transformers.TrainerCallback):  # type: ignore[misc]
         )
 
     def on_step_end(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
-        course = self.job.course
-        state.epoch = course.epoch + course.cursor / max(1, course.length)
+        state.epoch = self._epochs_done()
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
         if self.pilot:
@@ -75,6 +74,9 @@ class ElasticCallback(transformers.TrainerCallback):  # type: ignore[misc]
         assert self.pilot is not None
         self._enter(self.pilot)
         if named["epoch"] < self.job.course.epoch:
+            # It was over before this member came, and perhaps the last one was.
+            self._count()
+            self.trainer.state.epoch = self._epochs_done()
             return
         left = {}
         if named["epoch"] == self.job.course.epoch and self.pilot.steps_done:
@@ -101,6 +103,10 @@ class ElasticCallback(transformers.TrainerCallback):  # type: ignore[misc]
         assert self.pilot is not None
         trainer = self.trainer
         self.pilot.commit(lambda piece: trainer.training_step(trainer.model_wrapped, piece))
+
+    def _epochs_done(self) -> float:
+        course = self.job.course
+        return course.epoch + course.cursor / max(1, course.length)
 
     def _count(self) -> None:
         self.trainer.state.global_step = self.job.step
