@@ -125,7 +125,7 @@ def test_memory_that_is_too_small_ends_a_run_only_when_it_begins(job, monkeypatc
 
 @pytest.mark.slow
 def test_somebody_who_reads_for_long_is_seen_in_the_story_and_in_the_status(launch):
-    loop = {"samples": 600, "batch": 12, "epochs": 1, "sleep": 0.02, "wrap": "fsdp"}
+    loop = {"samples": 360, "batch": 12, "epochs": 1, "sleep": 0.02, "wrap": "fsdp"}
     run = launch("--workers", 2, loop=loop)
     run.wait_step(3)
     with Memory([Shelf(run.home / run.name / "slots")]):
