@@ -126,7 +126,8 @@ def test_a_daemon_that_is_stopped_leaves_nobody_at_the_gate(one):
     _, members = until(lambda: stopped(one), "a member at the gate").popitem()
     one.client.post("/v1/stop")
     one.daemons[-1].wait(timeout=20)
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), "their end")
+    assert not any(Path(f"/proc/{pid}").exists() for pid in members)
+    assert len(list(one.home.runs.iterdir())) == 1
     one.client.close()
     one.start()
     ran_once(one)

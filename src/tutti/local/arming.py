@@ -6,6 +6,7 @@ for, is let go without having run an instruction, and starts like any other.
 
 import asyncio
 import secrets
+import time
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,7 +34,10 @@ WIDEST = 64
 LOOK_S, LOOK_AGAIN_S = 0.003, 1.0
 """How long after something has happened it is looked at who is next (a start that goes on comes first), and how often
 because of time alone."""
-GONE_S = 0.1
+QUICK_S = 0.01
+BREAKS = 9
+"""Deciding ahead that takes longer than this is done only for a tenth of the time: in long lines others come first."""
+GONE_S, STAND_DOWN_S = 0.1, 2.0
 TRIES = 100
 FAILURES = (OSError, NotForked, Unstored)
 
@@ -69,11 +73,13 @@ class Arming:
         self._unfit: dict[str, Job] = {}
         """Jobs whose members did not stay at the gate: they begin in their turn, and fail for all to see."""
         self._next_look: asyncio.TimerHandle | None = None
+        self._break_s = 0.0
         self.upcoming: Upcoming | None = None
 
     def soon(self, wait_s: float = LOOK_S) -> None:
         """Something has happened: somebody else may be next."""
         loop, before = asyncio.get_running_loop(), self._next_look
+        wait_s = max(wait_s, self._break_s)
         if before is None or before.when() > loop.time() + wait_s:
             if before is not None:
                 before.cancel()
@@ -130,13 +136,13 @@ class Arming:
             self._let_go(name)
         self.soon()
 
-    def close(self) -> None:
-        """Let everybody go."""
-        for ready in self._ready.values():
-            self._backend.journal.later(shelf.unready(ready.run.nonce))
-            if ready.run.link is not None:
-                ready.run.link.close()
-        self._ready.clear()
+    async def stand_down(self) -> None:
+        """Let everybody go, and see that nothing is left."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        going = [asyncio.create_task(self._cleared(self._ready.pop(name))) for name in list(self._ready)]
+        if going:
+            await asyncio.wait(going, timeout=STAND_DOWN_S)
 
     def set_aside(self, held: Held) -> None:
         """Nobody makes it ready again: it could not stay so."""
@@ -159,7 +165,10 @@ class Arming:
         self._foresee()
 
     def _foresee(self) -> None:
+        begun = time.thread_time()
         again = self._backend.succession.foresee()
+        took = time.thread_time() - begun
+        self._break_s = took if took < QUICK_S else took * BREAKS
         if again:
             self.soon(max((again - now_us()) / SECOND, LOOK_AGAIN_S))
 

@@ -566,7 +566,6 @@ class LocalBackend:
 
     def close(self) -> None:
         """Hang up on everybody; keepers go on."""
-        self.arming.close()
         for held in self.held.values():
             if held.run is not None and held.run.link is not None:
                 held.run.link.close()

@@ -231,6 +231,7 @@ class Daemon:
         if self._port is not None:
             self._port.close()
         await asyncio.wait([driving], timeout=5)
+        await self.backend.arming.stand_down()
         self.close()
 
     def close(self) -> None:

@@ -32,17 +32,19 @@ MOST_JOBS = 2000
 """In a longer queue a decision ahead costs more than it is worth."""
 
 
+class Ahead(NamedTuple):
+    """Who starts if a gang finishes; None where nobody does, or something else would have to be done first."""
+
+    start: Start | Resume | None
+    until: int
+    """When time alone might change the decision."""
+
+
 class Heir(NamedTuple):
-    """A gang that is ready, and the case in which it starts."""
+    """A gang that is ready, and its start."""
 
     ready: Ready
     start: Start | Resume
-    version: int
-    """Of the world it was decided for."""
-    told: int
-    """Events that had been told by then."""
-    until: int
-    """When time alone might change the decision."""
 
 
 class Succession:
@@ -50,36 +52,39 @@ class Succession:
 
     def __init__(self, backend: "LocalBackend") -> None:
         self._backend = backend
-        self._heirs: dict[str, Heir] = {}
+        self._ahead: dict[str, Ahead] = {}
+        self._case = (-1, -1)
         self.driver: Driver | None = None
 
     def foresee(self) -> int:
         """Decide ahead about the next ends; when that is to be done again at the latest, 0 for never."""
-        self._heirs.clear()
         if self.driver is None or not self._backend.arming.has_any() or len(self._backend.held) > MOST_JOBS:
             return 0
-        world = self.driver.world
+        world, now = self.driver.world, now_us()
+        if self._case != self._now():
+            self._ahead, self._case = {}, self._now()
         ends = sorted(world.seated, key=lambda slot: int(world.ends[slot].min()))
-        for slot in ends[:MOST_ENDS]:
-            name = world.job_in(slot).gang.name
-            if (heir := self._heir(world, name)) is not None:
-                self._heirs[name] = heir
-        return min((heir.until for heir in self._heirs.values()), default=0)
+        for name in [world.job_in(slot).gang.name for slot in ends[:MOST_ENDS]]:
+            if name not in self._ahead or self._ahead[name].until <= now:
+                self._ahead[name] = self._decided(world, name, now)
+        return min((ahead.until for ahead in self._ahead.values() if ahead.start is not None), default=0)
 
-    def _heir(self, world: World, name: str) -> Heir | None:
+    def _now(self) -> tuple[int, int]:
+        """The version of the world, and how many events have been told: a decision ahead is about these."""
         assert self.driver is not None
-        now, policy = now_us(), self.driver.policy
+        return self.driver.world.version, self._backend.told
+
+    def _decided(self, world: World, name: str, now: int) -> Ahead:
+        assert self.driver is not None
+        policy = self.driver.policy
         after = world_of(world.view(), policy.order.half_life)
         after.apply(ev.Ended(now, name, State.FINISHED))
         view = after.view()
         plan = decide(view, now, policy)
         start = first_start(plan)
-        ready = self._backend.arming.of(start.gang) if start else None
-        if start is None or ready is None or not self._is_for(ready, start.seats, name):
-            return None
-        if check(view, Plan(view.number, now, (start,)).without_answers(), policy, now):
-            return None
-        return Heir(ready, start, world.version, self._backend.told, plan.wake_at)
+        if start is not None and check(view, Plan(view.number, now, (start,)).without_answers(), policy, now):
+            start = None
+        return Ahead(start, plan.wake_at)
 
     def _is_for(self, ready: Ready, seats: tuple[Seats, ...], name: str) -> bool:
         """Whether it was made ready for the places it would have."""
@@ -93,20 +98,22 @@ class Succession:
 
     def pass_on(self, held: Held, run: Run, record: Record) -> Heir | None:
         """The gang has ended: whoever was to be next goes now, if this is the case that was foreseen."""
-        heir = self._heirs.pop(held.name, None)
-        if heir is None or not self._still_holds(heir) or not self._backend.arming.may_go(heir.ready):
+        ahead = self._ahead.pop(held.name, None)
+        if ahead is None or ahead.start is None or self._case != self._now() or ahead.until <= now_us():
+            return None
+        ready = self._backend.arming.of(ahead.start.gang)
+        if (
+            ready is None
+            or not self._backend.arming.may_go(ready)
+            or not self._is_for(ready, ahead.start.seats, held.name)
+        ):
             return None
         found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
         if found.fate is not Fate.OVER or found.state is not State.FINISHED:
             return None
-        self._backend.arming.take(heir.ready)
-        self._backend.let_go(heir.ready.run)
-        return heir
-
-    def _still_holds(self, heir: Heir) -> bool:
-        assert self.driver is not None
-        same = heir.version == self.driver.world.version and heir.told == self._backend.told
-        return same and now_us() < heir.until
+        self._backend.arming.take(ready)
+        self._backend.let_go(ready.run)
+        return Heir(ready, ahead.start)
 
     def enter(self, heir: Heir, ended: ev.Ended) -> None:
         """What was decided ahead has been carried out: the world learns of it."""

@@ -39,6 +39,8 @@ WORD_S = 30.0
 """How long members that are ready wait for the daemon to say go."""
 FRESH_S = 3600.0
 """Programs that were made so lately are not executed early: nobody can write to a program that is being executed."""
+HEAD_START_S = 0.003
+"""What nobody waits for leaves the processor to a gang that begins at this moment."""
 RECORD_S = 3600.0
 """How long a keeper tries to write down the end where the disk does not take it."""
 LAST_WORDS_S = 5.0
@@ -134,6 +136,7 @@ class Keeper:
         gate.open()
         if early:
             point("open")
+            time.sleep(HEAD_START_S)
         self._listen(fresh)
         self._begun()
         if self.phase == "starting":
@@ -483,6 +486,9 @@ class Keeper:
         # The daemon hears it before the disk has it: what only the machine's own end could lose need not wait.
         self._last = [{"say": "ended", **{key: value for key, value in record.items() if key != "members"}}]
         self.tell(self._last[0])
+        with contextlib.suppress(OSError):
+            records.put(os.path.join(self.folder, records.EXIT), record)
+        time.sleep(HEAD_START_S)
         for one in everyone:
             self._close_log(one)
             one.log.close()

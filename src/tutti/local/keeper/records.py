@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from tutti.train.agent.watch import identity, is_alive
@@ -23,15 +24,20 @@ Record = dict[str, Any]
 
 def write_whole(path: str, data: Record) -> None:
     """Write a record so that it survives a crash of the machine and is never seen by halves."""
+    put(path, data, os.fsync)
+    settle(os.path.dirname(path))
+
+
+def put(path: str, data: Record, store: Callable[[int], None] = lambda _: None) -> None:
+    """Write a record so that it is never seen by halves; only the end of the machine could lose it."""
     fresh = f"{path}.{os.getpid()}.new"
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(descriptor, json.dumps(data).encode())
-        os.fsync(descriptor)
+        store(descriptor)
     finally:
         os.close(descriptor)
     os.rename(fresh, path)
-    settle(os.path.dirname(path))
 
 
 def settle(folder: str) -> None:
