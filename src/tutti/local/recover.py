@@ -134,9 +134,9 @@ class Recovery:
             time.sleep(0.005)
         if records.begun_at(folder):
             return True
-        if keeper_lives:
+        if keeper_lives and (keeper := records.keeper_of(folder)):
             with suppress(ProcessLookupError):
-                os.kill(records.keeper_of(folder), signal.SIGKILL)
+                os.kill(keeper, signal.SIGKILL)
         self._backend.journal.later(shelf.unready(nonce))
         return False
 

@@ -4,6 +4,7 @@ A decision made ahead holds for one case: that this gang finishes, and that noth
 other case the end is an event like others, and the decision is made then.
 """
 
+import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from tutti.drive.loop import Driver
@@ -98,21 +99,27 @@ class Succession:
 
     def pass_on(self, held: Held, run: Run, record: Record) -> Heir | None:
         """The gang has ended: whoever was to be next goes now, if this is the case that was foreseen."""
+        try:
+            heir = self._heir(held, run, record)
+        except Exception:  # noqa: BLE001 - an end must be heard, whoever comes next
+            traceback.print_exc()
+            return None
+        if heir is not None:
+            self._backend.arming.take(heir.ready)
+            self._backend.let_go(heir.ready.run)
+        return heir
+
+    def _heir(self, held: Held, run: Run, record: Record) -> Heir | None:
         ahead = self._ahead.pop(held.name, None)
         if ahead is None or ahead.start is None or self._case != self._now() or ahead.until <= now_us():
             return None
         ready = self._backend.arming.of(ahead.start.gang)
-        if (
-            ready is None
-            or not self._backend.arming.may_go(ready)
-            or not self._is_for(ready, ahead.start.seats, held.name)
-        ):
+        if ready is None or not self._backend.arming.may_go(ready):
             return None
         found = verdict(held.job, run.leaving, run.leaving_why, held.course.losses, record)
-        if found.fate is not Fate.OVER or found.state is not State.FINISHED:
+        has_finished = found.fate is Fate.OVER and found.state is State.FINISHED
+        if not has_finished or not self._is_for(ready, ahead.start.seats, held.name):
             return None
-        self._backend.arming.take(ready)
-        self._backend.let_go(ready.run)
         return Heir(ready, ahead.start)
 
     def enter(self, heir: Heir, ended: ev.Ended) -> None:
