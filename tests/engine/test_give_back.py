@@ -6,7 +6,7 @@ import pytest
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import SECOND, Gang, Node, Queue, Resizing, Role, Seats, Shape, SizeRule
+from tutti.engine.model import SECOND, Gang, Node, OnLoss, Queue, Resizing, Role, Seats, Shape, SizeRule
 from tutti.engine.plan import Shrink, Start
 from tutti.engine.policy import Policy
 from tutti.engine.resize import ASK_AGAIN
@@ -63,3 +63,15 @@ def test_after_a_refusal_it_is_asked_again_only_later():
 @pytest.mark.parametrize("about", [{"resizing": Resizing.LIVE}, {"resizing": Resizing.RESTART, "sheds": True}])
 def test_who_was_not_made_smaller_by_its_owner_or_cannot_shrink_keeps_its_members(about):
     assert decide(running(**about).view(), NOW, Policy()).actions == ()
+
+
+@pytest.mark.parametrize("on_loss", [OnLoss.SHRINK, OnLoss.REPAIR])
+def test_who_was_lost_and_was_not_wanted_any_more_is_not_replaced(on_loss):
+    world = running(resizing=Resizing.LIVE, sheds=True, on_loss=on_loss)
+    world.apply(ev.MemberLost(NOW, "elastic", 0, (1,), (1,)))
+    view = world.view()
+    plan = decide(view, NOW, Policy())
+    assert check(view, plan, Policy()) == []
+    (action,) = plan.actions
+    assert isinstance(action, Shrink)
+    assert action.seats == (Seats((0,), (4,)),)

@@ -9,7 +9,7 @@ from .company import keep_windows_apart
 from .consolidate import consolidate, may_consolidate
 from .desk import Desk
 from .gate import gate, over_quota
-from .lineup import may_pass_over
+from .lineup import hopeless_kinds
 from .model import Job, State
 from .order import Turns, in_line, steady_until
 from .plan import Plan, Resume, Start
@@ -64,13 +64,13 @@ def place_in_turn(desk: Desk) -> None:
     view, now, policy = desk.view, desk.now, desk.policy
     several = len(view.queued) > 1
     turns: Iterator[int] = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
-    has_passed_over = not several
+    passed_over = 0
     while (slot := next(turns, None)) is not None:
         consider(desk, view.held(slot))
         if "" in desk.strict_queues:
             break
-        if not has_passed_over and may_pass_over(desk):
-            has_passed_over = True
+        if several and passed_over < (known := hopeless_kinds(desk)):
+            passed_over = known
             turns = filterfalse(desk.cache.lineup.hopeless(desk).__contains__, turns)
         if desk.promised and policy.reserve.backfill is not Term.AGE:
             _backfill(desk, list(turns))

@@ -74,6 +74,8 @@ class Desk:
         """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""
         self.earliest: dict[object, list[tuple[int, int, int]]] = {}
         """Starts found in this pass: by what was asked, (members, length, start)."""
+        self.endless: list[tuple[object, int, int]] = []
+        """Requests for which no start is known: what was asked, members, length."""
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -182,6 +184,7 @@ class Desk:
         """Something was or will be given back: who failed before may succeed now."""
         self.failed.clear()
         self.earliest.clear()
+        self.endless.clear()
         self._room.clear()
         self._past.clear()
 
@@ -307,6 +310,8 @@ class Desk:
     def note_earliest(self, card: Card, moment: int) -> None:
         """Remember the earliest start of a request: within a pass room only gets less."""
         if card.kin.simple and card.low:
+            if moment >= NEVER > self.not_before(card):
+                self.endless.append((card.kin.alike, card.low, card.length))
             known = self.earliest.setdefault(card.kin.alike, [])
             low, length = card.low, card.length
             known[:] = [entry for entry in known if entry[0] < low or entry[1] < length or entry[2] > moment]

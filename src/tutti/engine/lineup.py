@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .desk import Desk
 
 
+EVERY_KIND = 8
+"""More kinds are not told apart: looking at a few gangs too many costs less than looking over all of them again."""
+
+
 class Lineup:
     """What each waiting gang asks at least, kept between decisions: only gangs that changed are read again."""
 
@@ -40,7 +44,18 @@ class Lineup:
         long = judged & ~none & (self._length[slots] > first - desk.now)
         if long.any():
             none |= long & (low > self._rooms(desk, kinds[long], first)[kinds])
+        if desk.promised < desk.policy.reserve.depth:
+            none &= self._endless(desk, kinds, low, self._length[slots])
         return set(slots[none].tolist())
+
+    def _endless(
+        self, desk: "Desk", kinds: NDArray[np.int64], low: NDArray[np.int64], length: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which of them can be promised nothing, because nobody knows when there will be room."""
+        found = np.zeros(len(kinds), np.bool_)
+        for alike, members, run in desk.endless:
+            found |= (kinds == self._kinds.get(alike, -2)) & (low >= members) & (length >= run)
+        return found
 
     def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], past: int = 0) -> NDArray[np.int64]:
         """The most members that could sit now, or from now until after a moment, by what is asked."""
@@ -85,13 +100,19 @@ class Lineup:
         self._due[slot] = job.gang.submitted + most if most else NEVER
 
 
-def may_pass_over(desk: "Desk") -> bool:
-    """Whether gangs for which too little is free get nothing out of being looked at."""
-    if desk.policy.reserve.depth == ALL or desk.promised < desk.policy.reserve.depth:
-        return False
-    if desk.policy.place.migrate:
-        return False
-    return not (desk.is_strict or desk.rules.sliced or _somebody_may_reclaim(desk))
+def hopeless_kinds(desk: "Desk") -> int:
+    """Kinds of gangs that get nothing out of being looked at where too little is free: those for which nobody knows a
+    start, and once all promises are given, every one.
+    """
+    depth = desk.policy.reserve.depth
+    if depth == ALL:
+        return 0
+    found = EVERY_KIND if desk.promised >= depth else min(len(desk.endless), EVERY_KIND - 1)
+    return found if found and _may_pass_over(desk) else 0
+
+
+def _may_pass_over(desk: "Desk") -> bool:
+    return not (desk.policy.place.migrate or desk.is_strict or desk.rules.sliced or _somebody_may_reclaim(desk))
 
 
 def _somebody_may_reclaim(desk: "Desk") -> bool:

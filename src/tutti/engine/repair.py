@@ -42,7 +42,8 @@ def _mend_one(desk: Desk, job: Job) -> None:
             if not _shrink(desk, job):
                 _repair_or_hold(desk, job)
         case OnLoss.REPAIR:
-            _repair_or_hold(desk, job)
+            if not (_was_too_large(desk, job) and _shrink(desk, job)):
+                _repair_or_hold(desk, job)
 
 
 def _restart(desk: Desk, job: Job, why: str) -> None:
@@ -52,6 +53,14 @@ def _restart(desk: Desk, job: Job, why: str) -> None:
         desk.act(Restart(job.gang.name, desk.view.number, why=why))
 
 
+def _was_too_large(desk: Desk, job: Job) -> bool:
+    """Whether its owner had made it smaller than it was: who is missing was not wanted any more."""
+    roles = zip(job.life.seats, job.life.lost, strict=True)
+    return job.gang.sheds and any(
+        held.members + lost.members > desk.sizes(job, role, held.shape).high for role, (held, lost) in enumerate(roles)
+    )
+
+
 def _shrink(desk: Desk, job: Job) -> bool:
     """Go on with those who are left, at a legal size."""
     if job.gang.resizing is not Resizing.LIVE:
@@ -59,7 +68,8 @@ def _shrink(desk: Desk, job: Job) -> bool:
     seats = []
     for role, held in enumerate(job.life.seats):
         found = desk.sizes(job, role, held.shape)
-        size = largest_legal(role_rule(job.gang.roles[role]), found.low, held.members) if held.members else None
+        most = min(held.members, found.high)
+        size = largest_legal(role_rule(job.gang.roles[role]), found.low, most) if most else None
         if not size or size not in found.legal:
             return False
         seats.append(cut(held, size))
