@@ -38,7 +38,7 @@ def verdict(job: Job, leaving: str, leaving_why: str, restarts: int, record: dic
     """What the record of an ended run means. `leaving` is what the run was told, if it was told to end."""
     code = exit_code(int(record.get("code") or 0))
     why = str(record.get("why", ""))
-    if why == "refused":
+    if why == "refused" and leaving not in {"cancel", "fail"}:
         return Verdict(Fate.REFUSED, State.WAITING, 125, str(record.get("refused", "")))
     if leaving:
         return _told(leaving, leaving_why, code, record)

@@ -154,7 +154,7 @@ class Recovery:
     def take_ends(self) -> None:
         """Runs that ended while nobody listened, in the order in which they did; and arrays with nothing left to do."""
         for held in list(self._backend.held.values()):
-            if held.run is None and (found := nothing_left(held)) is not None:
+            if held.run is None and (found := cancelled(held) or nothing_left(held)) is not None:
                 self._backend.finish(held, found, now_us())
         ends = [(held, run, self._backend.read_exit(run)) for held, run in self._after]
         over = [(held, run, record) for held, run, record in ends if record is not None]
@@ -210,6 +210,12 @@ def keep_waiting(held: Held, run: Run | None) -> None:
     if (tasks := held.course.tasks) is not None:
         elsewhere = {*tasks.done, *tasks.failed, *(one.task for one in (run.here() if run else ()))}
         tasks.waiting = [task for task in tasks.waiting if task not in elsewhere]
+
+
+def cancelled(held: Held) -> Verdict | None:
+    """How a job ended that was cancelled on its way to a run which never began."""
+    why = held.course.cancelled
+    return Verdict(Fate.OVER, State.CANCELLED, 130, why) if why else None
 
 
 def nothing_left(held: Held) -> Verdict | None:
