@@ -513,7 +513,4 @@ def test_a_task_that_is_over_or_runs_does_not_wait_as_well(tmp_path, tasks, runn
 
 @pytest.mark.parametrize(("leaving", "state"), [("cancel", "cancelled"), ("fail", "failed"), ("", "waiting")])
 def test_a_job_that_was_told_to_end_before_it_began_does_not_wait_again(leaving, state):
-    from tutti.jobs.job import Job
-    from tutti.local.ends import verdict
-
     assert verdict(Job(), leaving, "", 0, {"why": "refused"}).state.value == state
