@@ -37,6 +37,9 @@ because of time alone."""
 QUICK_S = 0.01
 BREAKS = 9
 """Deciding ahead that takes longer than this is done only for a tenth of the time: in long lines others come first."""
+ENOUGH_GUESSES = 6
+UNLUCKY_S = 60.0
+"""How long nobody is made ready where fewer than half of so many started so: it costs others, and is for nothing."""
 GONE_S, STAND_DOWN_S = 0.1, 2.0
 TRIES = 100
 FAILURES = (OSError, NotForked, Unstored)
@@ -73,7 +76,9 @@ class Arming:
         self._unfit: dict[str, Job] = {}
         """Jobs whose members did not stay at the gate: they begin in their turn, and fail for all to see."""
         self._next_look: asyncio.TimerHandle | None = None
-        self._break_s = 0.0
+        self._break_s = self._pause_until = 0.0
+        self._guesses: list[bool] = []
+        """Whether the last ones who were ready started so."""
         self.upcoming: Upcoming | None = None
 
     def soon(self, wait_s: float = LOOK_S) -> None:
@@ -116,6 +121,7 @@ class Arming:
     def take(self, ready: Ready) -> None:
         """It starts."""
         del self._ready[ready.held.name]
+        self._guessed(True)
 
     def taken(self, held: Held, placed: list[Placed]) -> Ready | None:
         """What was made ready for a gang that starts now; None where it was not, or not for these places."""
@@ -124,11 +130,19 @@ class Arming:
             return None
         fits = ready.held is held and ready.is_current and is_same(ready.run, placed) and is_free(ready.run.port)
         if not fits:
+            self._guessed(False)
             self._let_go(held.name)
             return None
         self.take(ready)
         ready.run.members = {one.id: one for one in placed}
         return ready
+
+    def _guessed(self, right: bool) -> None:
+        self._guesses.append(right)
+        if len(self._guesses) == ENOUGH_GUESSES:
+            if 2 * sum(self._guesses) < ENOUGH_GUESSES:
+                self._pause_until = time.monotonic() + UNLUCKY_S
+            self._guesses.clear()
 
     def renew(self) -> None:
         """What they were made ready with has changed."""
@@ -175,6 +189,8 @@ class Arming:
     def _wanted(self) -> list[Held]:
         # Where devices have a health check, they are to be looked at right before they are used.
         if self.upcoming is None or self._backend.starting.settings.devices.health:
+            return []
+        if time.monotonic() < self._pause_until:
             return []
         return list(islice((held for held in self.upcoming.gangs() if self._may_be(held)), MOST))
 
