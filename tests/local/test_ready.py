@@ -1,5 +1,6 @@
 """The next gang in line is ready before there is room for it; whatever happens then, it runs once or not at all."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -8,8 +9,15 @@ import pytest
 
 from tests.local.stage import Box, box, until
 from tutti.api.client import job_path
+from tutti.api.home import Home
+from tutti.local import starting
+from tutti.local.devices import made_up
+from tutti.local.held import Run
 from tutti.local.keeper import records, tree
 from tutti.local.keeper.locks import is_held
+from tutti.local.ports import Ports
+from tutti.local.settings import Settings
+from tutti.local.starting import Starting
 from tutti.train.agent.watch import state_of
 
 HOLD = "while ! test -e go; do sleep 0.02; done"
@@ -216,3 +224,21 @@ def test_a_keeper_killed_at_any_step_costs_one_try_at_most(point, tmp_path):
         assert ran in ([["0"]] if point in {"early", "gate"} else [["1"], ["0", "1"]])
         assert len(ran) == 1 or point == "open"
         nothing_left(made)
+
+
+def test_a_folder_into_which_its_keeper_still_writes_goes_all_the_same(tmp_path, monkeypatch):
+    home = Home(tmp_path)
+    home.make()
+    swept: list[Path] = []
+
+    def rmtree(folder: Path, **_: object) -> None:
+        swept.append(folder)
+        if len(swept) > 1:
+            folder.rmdir()
+
+    monkeypatch.setattr("tutti.local.starting.shutil.rmtree", rmtree)
+    monkeypatch.setattr(starting, "SWEEP_AGAIN_S", 0.001)
+    run = Run("n1", 1, home.runs / "n1", {})
+    run.folder.mkdir()
+    asyncio.run(Starting(home, made_up("1", tmp_path), Settings(), Ports(tmp_path)).sweep(run))
+    assert swept == [run.folder] * 2

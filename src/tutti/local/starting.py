@@ -29,6 +29,7 @@ from .variables import Gathering, cleaned, variables
 PACKAGE = str(Path(tutti.__file__).resolve().parents[1])
 HEALTH_S = 30.0
 MOST_ADDRESSES = 64
+SWEEPS, SWEEP_AGAIN_S = 50, 0.1
 """Members that get an address of their own; frameworks that need more than that find each other otherwise."""
 
 
@@ -227,8 +228,12 @@ class Starting:
         )
 
     async def sweep(self, run: Run) -> None:
-        """The folder of a run that the journal knows to be over."""
-        await asyncio.to_thread(shutil.rmtree, run.folder, ignore_errors=True)
+        """The folder of a run that the journal knows to be over. Its keeper may be writing down the end meanwhile."""
+        for _ in range(SWEEPS):
+            await asyncio.to_thread(shutil.rmtree, run.folder, ignore_errors=True)
+            if not run.folder.exists():
+                return
+            await asyncio.sleep(SWEEP_AGAIN_S)
 
 
 def _at(members: list[Placed], one: Placed) -> int:
