@@ -15,6 +15,7 @@ from typing import Any
 from tutti.api.client import Client, job_path
 from tutti.api.handles import JobHandle
 from tutti.api.home import Home
+from tutti.errors import TuttiError
 from tutti.local.keeper import records, tree
 
 PATIENCE_S = 60.0
@@ -48,9 +49,17 @@ class Box:
     def start(self, **env: str) -> subprocess.Popen[bytes]:
         """Start a daemon and wait until it answers."""
         process = self.spawn(**env)
-        until(lambda: self.client.is_up() or process.poll() is not None, "the daemon's start")
-        assert self.client.is_up(), self.home.log.read_text()[-2000:]
+        until(lambda: self._is_up(process) or process.poll() is not None, "the daemon's start")
+        assert self._is_up(process), self.home.log.read_text()[-2000:]
         return process
+
+    def _is_up(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether this daemon answers. A process that one was starting when it was killed can hold on to its socket
+        for a moment, and nobody is behind it.
+        """
+        with contextlib.suppress(TuttiError, OSError):
+            return bool(self.client.get("/v1/status")["pid"] == process.pid)
+        return False
 
     def spawn(self, **env: str) -> subprocess.Popen[bytes]:
         """Start a daemon and do not wait."""
