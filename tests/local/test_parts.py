@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +41,7 @@ from tutti.local.memory_bill import billed, explained
 from tutti.local.names import made_up, stem_of
 from tutti.local.ports import Ports
 from tutti.local.recover import keep_waiting, nothing_left
-from tutti.local.remains import has_begun
+from tutti.local.remains import Remains, has_begun
 from tutti.local.retention import Retention
 from tutti.local.settings import Settings, checked
 from tutti.local.signals import number_of
@@ -514,3 +515,17 @@ def test_a_task_that_is_over_or_runs_does_not_wait_as_well(tmp_path, tasks, runn
 @pytest.mark.parametrize(("leaving", "state"), [("cancel", "cancelled"), ("fail", "failed"), ("", "waiting")])
 def test_a_job_that_was_told_to_end_before_it_began_does_not_wait_again(leaving, state):
     assert verdict(Job(), leaving, "", 0, {"why": "refused"}).state.value == state
+
+
+@pytest.mark.parametrize(("failed", "state", "code"), [({2: 3}, State.FAILED, 3), ({}, State.FINISHED, 0)])
+def test_an_array_whose_keeper_is_killed_after_its_last_task_has_ended(failed, state, code):
+    tasks = Tasks(waiting=[], done=[task for task in range(4) if task not in failed], failed=failed)
+    held: Any = SimpleNamespace(course=Course(tasks))
+    nobody: Any = None
+    run = Run("n", 1, pathlib.Path("/nowhere"), {3: Placed(3, 0, 3, 0, (), 3)})
+    lost = {"why": "", "code": -9, "first": 0, "lost_first": True}
+    found = verdict(Job(array=4), "", "", 0, Remains(nobody).array_record(held, run, lost))
+    assert (found.fate, found.state, found.code) == (Fate.OVER, state, code)
+    tasks.waiting = [1]
+    again = verdict(Job(array=4), "", "", 0, Remains(nobody).array_record(held, run, lost))
+    assert again.fate is Fate.AGAIN

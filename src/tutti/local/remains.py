@@ -110,10 +110,9 @@ class Remains:
                 tasks.waiting.insert(0, one.task)
         if tasks.waiting:
             return {**record, "code": record.get("code") or -9}
-        if tasks.worst is None:
-            return {**record, "code": 0}
-        first, code = tasks.worst
-        return {**record, "first": first, "code": code}
+        # Whoever kept it may have been killed when there was nothing left to keep: then nothing was lost.
+        first, code = tasks.worst or (0, 0)
+        return {**record, "first": first, "code": code, "lost_first": False}
 
     # -- the channel
 
