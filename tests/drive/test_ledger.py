@@ -69,7 +69,7 @@ def test_every_device_microsecond_is_booked_once(counting, history):
         least += low * (event.at - ledger.at)
         most += high * (event.at - ledger.at)
         ledger.through(world, event)
-        ledger.answered(world, histories.answers(history), event.at)
+        ledger.answered(world, histories.answers(history).get, event.at)
         report = ledger.report(world, event.at)
         assert sum(report.total.values()) == report.installed
         assert least <= report.installed <= most
@@ -212,14 +212,14 @@ IDLE = [
 @pytest.mark.parametrize(("token", "expected"), IDLE)
 def test_why_devices_are_idle(token, expected):
     book = Book("4 4").enter(ev.Submitted(0, gang("wide", 1, 8)))
-    book.ledger.answered(book.world, {"wide": Reason(token)}, 0)
+    book.ledger.answered(book.world, {"wide": Reason(token)}.get, 0)
     assert book.seconds(10) == expected
 
 
 def test_devices_kept_for_somebody_are_reserved_only_as_far_as_they_are_free():
     book = Book("4 4", Counting.RUN_TIME).run(gang("a", 3), "n0*3").enter(ev.Submitted(0, gang("b", 8)))
     book.enter(ev.Promised(0, "b", Promise(MINUTE, 2 * MINUTE, (seats(book.world, "n0*4 n1*4"),), 0)))
-    book.ledger.answered(book.world, {"b": Reason(Token.USED_BY_OTHERS)}, 0)
+    book.ledger.answered(book.world, {"b": Reason(Token.USED_BY_OTHERS)}.get, 0)
     assert book.seconds(10) == {"useful-kept": 30, "reserved-idle": 50}
     book.enter(ev.Promised(10 * SECOND, "b", None))
     book.enter(ev.Pledged(10 * SECOND, "b", Pledge((seats(book.world, "n1*4"),), ("a",), 0, MINUTE)))
@@ -228,7 +228,7 @@ def test_devices_kept_for_somebody_are_reserved_only_as_far_as_they_are_free():
 
 def test_only_as_much_is_fragmented_as_somebody_wants():
     book = Book("4 4 4").enter(ev.Submitted(0, gang("a", 1, 5)))
-    book.ledger.answered(book.world, {"a": Reason(Token.NO_CAPACITY)}, 0)
+    book.ledger.answered(book.world, {"a": Reason(Token.NO_CAPACITY)}.get, 0)
     assert book.seconds(10) == {"fragmented-idle": 50, "no-demand": 70}
 
 

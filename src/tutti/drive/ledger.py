@@ -6,7 +6,7 @@ docs/explanation/goodput-ledger.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -41,6 +41,8 @@ NOBODY = Life()
 NOTHING = (None, None, ())
 
 Sheet = dict[str, int]
+Why = Callable[[str], Reason | None]
+"""Why a gang waits, in outline; None where it does not."""
 
 
 class Report(Data, frozen=True):
@@ -131,11 +133,11 @@ class Ledger:
             self._follow(world, name, event)
         return touched
 
-    def answered(self, world: World, answers: Mapping[str, Reason], now: int) -> None:
+    def answered(self, world: World, why: Why, now: int) -> None:
         """Why gangs wait from now on; this tells idle devices that nobody wants from those that nobody can use."""
         if now > self.at:
             self.advance(world, now)
-        self._wanting = list(self._wanters(world, answers))
+        self._wanting = list(self._wanters(world, why))
         self._rates = None
 
     def charge(self, world: World, name: str, what: Spent, run_time: int, now: int) -> None:
@@ -277,7 +279,7 @@ class Ledger:
                 wanted += least
         return min(wanted, most)
 
-    def _wanters(self, world: World, answers: Mapping[str, Reason]) -> Iterator[tuple[str, int, bool]]:
+    def _wanters(self, world: World, why: Why) -> Iterator[tuple[str, int, bool]]:
         """As many of the waiting gangs as could want every device that is free: until the next answers no more are."""
         if not self.resource:
             self._choose(world)
@@ -287,7 +289,7 @@ class Ledger:
         for slot in world.queued:
             job = world.job_in(slot)
             # Jobs on hold are many at times, and nobody has to be asked about them.
-            reason = answers.get(job.gang.name) if job.life.state is not State.HELD else None
+            reason = why(job.gang.name) if job.life.state is not State.HELD else None
             if reason is not None and reason.token not in CANNOT_RUN:
                 by_rule = reason.token in BY_RULE
                 least = _least(job.gang, self.resource)

@@ -252,7 +252,7 @@ class Driver:
         try:
             made = self._decide(view, now, self.policy, cache=self._cache)
             if self.ledger is not None:
-                self.ledger.answered(self.world, made.answers, now)
+                self.ledger.answered(self.world, made.outline, now)
             # Answers hold on to the view they speak of; they are worked out again when somebody asks.
             plan = made.without_answers()
             if not plan.actions:

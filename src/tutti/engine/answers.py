@@ -1,16 +1,16 @@
 """Why each gang waits, worked out when somebody asks: most plans are carried out without anybody asking."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from .desk import Desk, wait
 from .gate import gate, over_quota
 from .model import Job, Token
-from .plan import Reason
-from .verdict import Verdict
+from .plan import Outlined, Reason
+from .verdict import MISSING, Verdict
 from .whole import shapes_of
 
 
-class Answers(Mapping[str, Reason]):
+class Answers(Outlined):
     """A reason for every gang that waits and is not started by the plan. It speaks of the plan's own view."""
 
     def __init__(self, desk: Desk) -> None:
@@ -45,10 +45,20 @@ class Answers(Mapping[str, Reason]):
             self._slots = {name: slot for name, slot in named if name not in self._desk.started}
         return self._slots
 
+    def outline(self, name: str) -> Reason | None:
+        """Why a gang waits, without finding out which room is short; None where it does not wait."""
+        slot = self._waiting().get(name)
+        if slot is None:
+            return None
+        return self._known.get(name) or self._shut(self._desk.view.held(slot)) or MISSING[Token.NO_CAPACITY]
+
     def _find(self, job: Job) -> Reason:
+        return self._shut(job) or self._cut_short(job) or self._verdict(job).reason(job)
+
+    def _shut(self, job: Job) -> Reason | None:
+        """What keeps the gang waiting whatever is free."""
         desk = self._desk
-        shut = gate(desk, job) or over_quota(desk, job) or self._behind(job)
-        return shut or self._cut_short(job) or self._verdict(job).reason(job)
+        return gate(desk, job) or over_quota(desk, job) or self._behind(job)
 
     def _behind(self, job: Job) -> Reason | None:
         """A reason when somebody ahead in a strict queue cannot start."""

@@ -1,5 +1,6 @@
 """What to do about a view: actions, and an answer for each gang that was looked at."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
@@ -126,6 +127,14 @@ AnyAction: TypeAlias = Start | Resume | Grow | Shrink | Repair | Restart | Migra
 GIVES_SEATS = (Start, Resume, Grow, Shrink, Repair, Migrate)
 
 
+class Outlined(Mapping[str, Reason]):
+    """Reasons that are worked out when somebody asks, and told in outline for less."""
+
+    @abstractmethod
+    def outline(self, name: str) -> Reason | None:
+        """Why a gang waits, without finding out which room is short; None where it does not wait."""
+
+
 class Plan:
     """What to do about one view. Any prefix of the actions is safe to carry out.
 
@@ -163,6 +172,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan(view={self.view}, at={self.at}, actions={self.actions!r}, answers={dict(self.answers)!r})"
+
+    def outline(self, name: str) -> Reason | None:
+        """Why a gang waits, in outline: where room is short, not which; None where it does not wait."""
+        answers = self.answers
+        return answers.outline(name) if isinstance(answers, Outlined) else answers.get(name)
 
     def on(self, view: int) -> "Plan":
         """The same plan, taken to be about another view."""
