@@ -72,6 +72,25 @@ def test_a_trace_without_a_machine_gets_one_it_keeps_busy():
     assert "--cluster" in case.log.notes[0]
 
 
+def test_a_trace_that_comes_all_at_once_gets_a_cluster_of_the_size_of_its_work():
+    case = prepare(log(*((0, 1000, 4) for _ in range(60)), nodes=0), Options())
+    assert case.devices == 304
+    assert any("longest run" in note for note in case.log.notes)
+
+
+def test_costs_of_a_cluster_file_are_played_and_the_level_is_said(tmp_path):
+    path = tmp_path / "cluster.toml"
+    path.write_text('[pools.main]\nnodes = 1\neach = 4\n[costs]\nstart_up = "20s"\nsource = "our own in May"\n')
+    plain, dear = prepare(log((0, 100, 4)), Options()), prepare(log((0, 100, 4)), Options(cluster=str(path)))
+    assert (plain.fidelity.level, dear.fidelity.level) == (1, 2)
+    assert "our own in May" in str(dear.fidelity)
+    found = [play(case, find_policy("easy")).metrics.completion_s.mean for case in (plain, dear)]
+    assert found == [100, 120]
+    path.write_text('[pools.main]\nnodes = 1\neach = 4\n[costs]\nstart_up = "soon"\n')
+    with pytest.raises(Misused, match="not a duration"):
+        prepare(log((0, 100, 4)), Options(cluster=str(path)))
+
+
 @pytest.mark.parametrize("source", ["declared", "exact", "history", "none", "scaled:2.5"])
 def test_every_source_of_estimates_plays_to_the_end(source):
     case = prepare(log(*SMALL), Options(estimates=read_estimates(source)))

@@ -103,8 +103,41 @@ def test_rlscheduler_has_ten_sequences_where_the_log_is_long_enough():
 
 
 def test_rlscheduler_knows_only_the_policies_of_the_study(tmp_path):
-    with pytest.raises(Misused, match="no policy 'easy'"):
-        played(log(tmp_path, STANDARD), ["easy"], Rules("rlscheduler"))
+    with pytest.raises(Misused, match="no policy 'conservative'") as caught:
+        played(log(tmp_path, STANDARD), ["conservative"], Rules("rlscheduler"))
+    assert "--protocol pyss" in str(caught.value)
+
+
+def test_rlscheduler_calls_first_come_first_served_with_backfill_easy(tmp_path):
+    study = rlscheduler.prepare(log(tmp_path, STANDARD))
+    easy, fcfs = study.result("easy", backfill=False), study.result("fcfs", backfill=True)
+    assert easy.policy == "easy"
+    assert easy.avg_wait_s == fcfs.avg_wait_s < study.result("fcfs", backfill=False).avg_wait_s
+
+
+def test_rlscheduler_ends_of_the_same_second_come_as_its_list_was_last_sorted(tmp_path):
+    # The second was expected to end first, so its end is seen first, and the last job fits before the third does.
+    jobs = [(0, 100, 2, 300), (0, 100, 3, 200), (1, 10, 4, 10), (2, 50, 3, 50)]
+    found = rlscheduler.prepare(log(tmp_path, jobs, "; MaxProcs: 5\n")).result("fcfs", backfill=True)
+    assert found.avg_wait_s == (0 + 0 + 149 + 98) / 4
+
+
+def test_a_request_of_no_time_is_taken_as_it_is_where_nothing_is_divided_by_it(tmp_path):
+    study = rlscheduler.prepare(log(tmp_path, [(0, 5, 1, 0), (1, 5, 1, 7)]))
+    assert [job.estimate for job in study.jobs] == [0, 7]
+    assert all(study.result(policy, backfill=False).jobs == 2 for policy in rlscheduler.SCORES)
+
+
+def test_a_machine_may_be_given_as_a_number_of_processors(tmp_path):
+    path = log(tmp_path, STANDARD, header="")
+    assert played(path, ["fcfs"], Rules("pyss", cluster="4")).results[0].avg_wait_s == (0 + 99 + 148 + 147) / 4
+    with pytest.raises(Misused, match="'0' is no machine"):
+        played(path, ["fcfs"], Rules("pyss", cluster="0"))
+
+
+def test_backfill_is_an_option_of_one_protocol(tmp_path):
+    with pytest.raises(Misused, match="--policy easy"):
+        played(log(tmp_path, STANDARD), ["fcfs"], Rules("pyss", backfill=True))
 
 
 @pytest.mark.parametrize("protocol", ["rlscheduler", "pyss"])

@@ -67,6 +67,8 @@ def test_the_ledger_of_a_scene_closes(name):
 @pytest.mark.parametrize("name", scene_names())
 def test_a_scene_played_twice_is_the_same_scene(name):
     once, again = as_results(play(find_scene(name))), as_results(play(find_scene(name)))
+    for result in (*once, *again):
+        assert result.pop("jobs_per_s")
     assert once == again
 
 

@@ -97,6 +97,7 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
         (["--load", "-1"], 2, ("--load -1", "0.9")),
         (["--faults", "nowhere.toml"], 3, ("nowhere.toml",)),
         (["--protocol", "pyss", "--policy", "nope"], 2, ("'nope'", "easy-sjbf")),
+        (["--protocol", "pyss", "--load", "0.9", "--out", "x"], 2, ("--load, --out cannot be applied to --protocol",)),
     ],
 )
 def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, capsys, arguments, code, says):
@@ -105,3 +106,20 @@ def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, capsys, argu
     found, _, err = said(capsys, str(path), *arguments)
     assert found == code
     assert all(word in err for word in says)
+
+
+def test_an_option_that_would_change_nothing_is_refused(capsys):
+    code, _, err = said(capsys, "deadlock", "--faults", "x.toml", "--jobs", "3")
+    assert code == 2
+    assert "--faults, --jobs cannot be applied to a scene" in err
+    assert said(capsys, "deadlock", "--seed", "7")[0] == 0
+
+
+def test_a_scene_is_played_under_the_policies_one_asks_for(capsys):
+    code, out, _ = said(capsys, "deadlock", "--policy", "fcfs", "--policy", "easy", "-o", "json")
+    assert code == 0
+    found = json.loads(out)["results"]
+    assert [result["policy"] for result in found] == ["fcfs", "easy"]
+    assert [result["avg_wait_s"] for result in found] == [600.0, 600.0]
+    assert all(result["jobs_per_s"] > 0 and 0 < result["utilization"] <= 1 for result in found)
+    assert "Moral" not in said(capsys, "deadlock", "--policy", "fcfs")[1]

@@ -160,6 +160,7 @@ def test_a_workload_of_pollux_takes_run_times_and_curves_from_its_profiles(tmp_p
         ("1 0 5 -1 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "the run time is -1"),
         ("1 0 5 10 0 -1 -1 0 200 -1 1 7 1 3 1 1 -1 -1", "the number of processors is 0"),
         ("1 0 5 nan 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "not a finite number"),
+        ("1 0 5 1e30 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "nothing is that large"),
         ("\x00\x01 garbage", "columns where there should be 18"),
     ],
 )
@@ -178,6 +179,23 @@ def test_a_bad_line_is_named_and_can_be_left_out(tmp_path, line, says):
 def test_a_missing_column_is_named(tmp_path):
     with pytest.raises(Misused, match="3 columns where the header names 5"):
         read(tmp_path, PHILLY.replace("2017-10-09 07:01:55,66.0,1,66.0,aa", "2017-10-09 07:01:55,66.0,1"))
+
+
+def test_more_cells_than_the_header_names_are_no_job(tmp_path):
+    with pytest.raises(Misused, match="6 columns where the header names 5"):
+        read(tmp_path, PHILLY.replace("66.0,aa", "66.0,aa,bb"))
+    assert len(read(tmp_path, PHILLY.replace("66.0,aa", "66.0,aa,,")).rows) == 2
+
+
+def test_a_log_that_is_half_garbage_is_known_by_its_header_or_by_any_job(tmp_path):
+    garbage = "@@ what is this\n"
+    head, *jobs = SWF.splitlines(keepends=True)
+    for text, first in ((head + garbage + "".join(jobs), 2), (garbage + "".join(jobs), 1)):
+        with pytest.raises(Misused, match=f"line {first}"):
+            read(tmp_path, text)
+        log = read(tmp_path, text, skip_bad=True)
+        assert [bad.line for bad in log.left_out] == [first]
+        assert len(log.rows) == 3
 
 
 @pytest.mark.parametrize(

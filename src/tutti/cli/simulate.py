@@ -21,6 +21,17 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "
 MOST_LISTED = 10
 DEFAULT_POLICIES = ("easy", "balanced")
 JOB_POLICIES = ("balanced",)
+OF_TRACES = {
+    "load": "--load",
+    "estimates": "--estimates",
+    "faults": "--faults",
+    "seeds": "--seeds",
+    "warm_up": "--warm-up",
+    "jobs": "--jobs",
+    "fit": "--fit",
+    "protocol": "--protocol",
+}
+"""Options that change how a trace is played, and nothing else."""
 JOB_FILES = (".toml", ".yaml", ".yml", ".json", ".sbatch", ".slurm", ".pbs", ".lsf", ".bsub", ".flux", ".sh")
 
 
@@ -52,15 +63,28 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
     elif what is None:
         raise Misused("nothing to simulate", hint="tutti simulate deadlock, or tutti simulate --scenes")
     elif is_job(what):
+        refuse(rest, {**OF_TRACES, "out": "--out"}, "a job")
         play_job(Path(what), str(rest["cluster"]), policies or JOB_POLICIES, output)
     elif is_scene(what):
-        play_scene(what, output, rest["out"])
+        refuse(rest, {"cluster": "--cluster", **OF_TRACES}, "a scene, which brings its own cluster and faults")
+        play_scene(what, policies, output, rest["out"])
     elif rest["fit"]:
         print_fit(Path(what), rest)
     elif rest["protocol"]:
         play_protocol(Path(what), str(rest["protocol"]), policies, rest, output)
     else:
         play_trace(Path(what), policies or DEFAULT_POLICIES, rest, output)
+
+
+def refuse(rest: dict[str, object], options: dict[str, str], to: str) -> None:
+    """An option that would be without effect is an error, not a silence."""
+    told = [spelled for name, spelled in options.items() if rest[name] and rest[name] != USUAL.get(name)]
+    if told:
+        raise Misused(f"{', '.join(told)} cannot be applied to {to}", hint="leave it out, or give a trace")
+
+
+USUAL = {"seeds": 1}
+"""Values that options have when nobody gives them, where these are not nothing."""
 
 
 def is_scene(what: str) -> bool:
@@ -112,13 +136,14 @@ def list_scenes(output: str) -> None:
         click.echo(f"{name:<14} {scene.title.partition(': ')[2]}")
 
 
-def play_scene(name: str, output: str, out: object = None) -> None:
-    """Tell a scene, or print its results."""
+def play_scene(name: str, policies: tuple[str, ...], output: str, out: object = None) -> None:
+    """Tell a scene, or print its results; with policies, under these instead of its own."""
     from tutti.sim.play import as_case, play  # noqa: PLC0415 - numpy and the engine are not needed for --help
-    from tutti.sim.scenes import find_scene, read_scene  # noqa: PLC0415
+    from tutti.sim.scenes import find_scene, read_scene, under  # noqa: PLC0415
     from tutti.sim.tell import as_results, told  # noqa: PLC0415
 
     scene = read_scene(Path(name)) if name.endswith(".toml") else find_scene(name)
+    scene = under(scene, policies) if policies else scene
     variants = play(scene)
     if out:
         write(*as_case(scene, variants), Path(str(out)))
@@ -147,6 +172,8 @@ def _cell(letter: str) -> str:
 
 def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
     """Play a log by the rules of a published study."""
+    others = {name: spelled for name, spelled in OF_TRACES.items() if name not in {"estimates", "protocol"}}
+    refuse(rest, {**others, "out": "--out"}, f"--protocol {protocol}")
     from tutti.sim.protocols.run import Rules, played  # noqa: PLC0415
 
     rules = Rules(
@@ -282,7 +309,7 @@ def show(case: "Case", found: list["Outcome"], output: str, draws: list[list["Ou
     click.echo("\n".join(side_by_side([outcome.metrics for outcome in found], best)))
     if draws:
         click.echo(f"\nover {len(draws)} seeds, 95 % intervals of the mean\n" + "\n".join(with_intervals(draws)))
-    for note in case.log.notes:
+    for note in (*case.log.notes, case.fidelity):
         click.echo(f"note: {note}", err=True)
     list_left_out(case.log.left_out)
     for outcome in found:
@@ -305,6 +332,7 @@ def as_json(case: "Case", found: list["Outcome"], draws: list[list["Outcome"]]) 
         "devices": case.devices,
         "offered_load": case.offered,
         "estimates": str(case.estimates),
+        "fidelity": {"level": case.fidelity.level, "says": case.fidelity.says},
         "results": [
             {**outcome.metrics.as_json(), "interrupted": outcome.interrupted, "troubles": len(outcome.troubles)}
             for outcome in found

@@ -8,7 +8,10 @@ from pathlib import Path
 import msgspec
 
 from tutti.engine.model import Data, Listing, Node, Pool, Queue
+from tutti.engine.read_policy import duration
 from tutti.errors import Misused, NotFound
+
+from .task import Habits
 
 SHORTHAND = re.compile(r"(\d{1,7})x(\d{1,6})(?::([\w.-]+))?")
 MOST_NODES = 200_000
@@ -26,6 +29,23 @@ class PoolFile(Data, frozen=True):
     """Other resources of one node."""
 
 
+class CostsFile(Data, frozen=True):
+    """What running costs there beside the work itself, for every job. Times are texts like '20s', or seconds."""
+
+    start_up: str | int = 0
+    restart: str | int = 0
+    save_every: str | int = 0
+    save_cost: str | int = 0
+    resize: str | int = 0
+    leave: str | int = 0
+    source: str = ""
+    """Where these times come from, for the report."""
+
+    def habits(self) -> Habits:
+        """As the simulator takes them."""
+        return Habits(*(duration(getattr(self, field)) for field in Habits.__struct_fields__))
+
+
 class ClusterFile(Data, frozen=True):
     """A cluster as a file says it: pools by name, and the queues."""
 
@@ -33,6 +53,7 @@ class ClusterFile(Data, frozen=True):
     queues: tuple[Queue, ...] = ()
     resource: str = ""
     """What the devices are called; empty means as the trace calls them."""
+    costs: CostsFile = CostsFile()
 
 
 def plain(nodes: int, each: int, resource: str, kind: str = "", queues: tuple[str, ...] = ("default",)) -> Listing:
@@ -102,12 +123,18 @@ def read_file(path: Path) -> ClusterFile:
     """A cluster from a TOML file; everything that is wrong is said with its place."""
     try:
         file = msgspec.convert(tomllib.loads(path.read_text()), ClusterFile)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as problem:
+        file.costs.habits()
+    except (msgspec.ValidationError, ValueError) as problem:
         raise Misused(
             f"{path.name} is not a cluster file: {problem}", hint="docs/reference/simulate.md has one"
         ) from None
     _check_size(file.pools, str(path))
     return file
+
+
+def read_costs(spec: str) -> CostsFile:
+    """What a cluster's file says of costs; none where the cluster is a shorthand or a public list of nodes."""
+    return read_file(Path(spec)).costs if spec.endswith(".toml") else CostsFile()
 
 
 def devices(cluster: Listing, resource: str) -> int:

@@ -16,7 +16,7 @@ from tutti.errors import Misused
 
 from . import bounds as limits
 from .agenda import Rank
-from .cluster import devices, plain, read_cluster, widest_node
+from .cluster import devices, plain, read_cluster, read_costs, widest_node
 from .faults import Fault, put_on, read_faults
 from .intake import Cut, Estimates, EstimateSource, Tasks
 from .metrics import Metrics, Window, measure, steady
@@ -75,6 +75,8 @@ class Case(msgspec.Struct):
     """Whether the independent checker looks at every plan."""
     since: int = 0
     """Jobs submitted before this moment warm the cluster up and are not measured."""
+    costs_from: str = ""
+    """Where the costs come from; empty where nobody says."""
 
     @property
     def node_sizes(self) -> list[int]:
@@ -82,11 +84,14 @@ class Case(msgspec.Struct):
         return [node.capacity.get(self.log.resource, 0) for node in self.cluster.nodes]
 
     @property
-    def fidelity(self) -> str:
-        """How much of a real cluster is played, in a sentence."""
+    def fidelity(self) -> "Fidelity":
+        """How much of a real cluster is played."""
+        if self.log.kind == "journal":
+            return MEASURED
         if self.habits == PLAIN:
-            return "schedule only: jobs start, stop and change size at once, and nothing but faults goes wrong"
-        return "with costs: jobs take time to start, to save and to leave, the same for all; nothing was measured here"
+            return SCHEDULE_ONLY
+        said = f" ({self.costs_from})" if self.costs_from else "; they are assumed, not measured"
+        return Fidelity(2, f"with costs: jobs take time to start, to save and to leave{said}")
 
     def tasks(self, elastic: bool) -> Tasks:
         """The rows as tasks; where sizes never change, every job has the size it was tuned for."""
@@ -101,6 +106,26 @@ class Case(msgspec.Struct):
     def bounds(self) -> limits.Bounds:
         """What no policy can beat on this case, for the jobs that are measured: the others only make it worse."""
         return limits.bounds([_job(row) for row in self.log.rows if row.at >= self.since], self.devices)
+
+
+class Fidelity(Data, frozen=True):
+    """How near to a real cluster a run is: a level, and what that means."""
+
+    level: int
+    says: str
+
+    def __str__(self) -> str:
+        """As every report says it."""
+        return f"fidelity {self.level} of {LEVELS}, {self.says}"
+
+
+LEVELS = 3
+SCHEDULE_ONLY = Fidelity(
+    1, "schedule only: jobs start, stop and change size at once, and nothing but faults goes wrong"
+)
+MEASURED = Fidelity(
+    3, "as measured: run times are those of the box that wrote the journal, with what starting cost there"
+)
 
 
 class Outcome(msgspec.Struct):
@@ -128,6 +153,8 @@ def prepare(log: Log, options: Options) -> Case:
     cluster = _with_queues(cluster, log)
     log, offered = _loaded(log, size, options.load)
     estimates = options.estimates or _known_estimates(log)
+    costs = read_costs(options.cluster)
+    habits = costs.habits() if options.habits == PLAIN else options.habits
     end = log.rows[-1].at + max(row.run for row in log.rows)
     faults = read_faults(Path(options.faults), cluster, end, options.seed) if options.faults else []
     first = log.rows[0].at
@@ -136,7 +163,18 @@ def prepare(log: Log, options: Options) -> Case:
     since = log.rows[min(int(options.warm_up * len(log.rows)), len(log.rows) - 1)].at if options.warm_up else first
     if since > first:
         log.notes.append(f"the first {options.warm_up:.0%} of the jobs warm the cluster up and are not measured")
-    return Case(log, cluster, estimates, size, offered, faults, options.habits, options.keep_nodes, since=since)
+    return Case(
+        log,
+        cluster,
+        estimates,
+        size,
+        offered,
+        faults,
+        PLAIN if habits == PLAIN else habits,
+        options.keep_nodes,
+        since=since,
+        costs_from=costs.source,
+    )
 
 
 def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
@@ -220,15 +258,19 @@ def _cluster(log: Log, options: Options) -> Listing:
     if log.machine.nodes:
         return plain(log.machine.nodes, log.machine.each, log.resource)
     nodes = _nodes_for(log.rows)
-    log.notes.append(
-        f"the trace names no cluster; {nodes}x{DEFAULT_EACH} makes the offered load about {DEFAULT_LOAD} (--cluster)"
+    at_once = log.rows[0].at == log.rows[-1].at
+    why = (
+        "could be done in little more than the longest run"
+        if at_once
+        else f"makes the offered load about {DEFAULT_LOAD}"
     )
+    log.notes.append(f"the trace names no cluster; {nodes}x{DEFAULT_EACH} {why} (--cluster)")
     return plain(nodes, DEFAULT_EACH, log.resource)
 
 
 def _nodes_for(rows: list[Row]) -> int:
     """Nodes of eight devices that the trace keeps busy to a good part, and that hold its widest job."""
-    span = max(rows[-1].at - rows[0].at, SECOND)
+    span = rows[-1].at - rows[0].at or max(SECOND, *(row.run for row in rows))
     wanted = sum(row.width * row.run for row in rows) / span / DEFAULT_LOAD
     return max(-(-round(wanted) // DEFAULT_EACH), -(-max(row.width for row in rows) // DEFAULT_EACH), 1)
 

@@ -1,5 +1,7 @@
 """Play a scene in each of its variants and say what came of it."""
 
+import time
+
 import msgspec
 
 from tutti.drive.account import Counting
@@ -34,6 +36,8 @@ class Played(msgspec.Struct):
     notices: list[Notice]
     policy: Policy
     samples: Samples
+    took_s: float
+    """Real time that it took to play it."""
 
     @property
     def record(self) -> Record:
@@ -70,8 +74,10 @@ def play_variant(scene: Scene, name: str, variant: Variant) -> Played:
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, faults)
     samples: Samples = []
     sample(simulation, ledger, samples, 0, MINUTE)
+    begun = time.perf_counter()
     simulation.run(until=scene.horizon)
-    return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices, policy, samples)
+    took = time.perf_counter() - begun
+    return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices, policy, samples, took)
 
 
 def _end(simulation: Simulation, scene: Scene) -> int:
@@ -90,15 +96,21 @@ def as_case(scene: Scene, variants: list[Played]) -> tuple[Case, list[Outcome]]:
     size = devices(cluster, "gpu")
     log = Log("scene", scene.title, rows, notes=[" ".join(scene.story.split()), f"Moral: {scene.moral}"])
     faults = drawn_up(FaultFile(scene.fault), cluster, scene.horizon, seed=0)
-    case = Case(log, cluster, Estimates(), size, offered_load(rows, size), faults, PLAIN, keep_nodes=True)
-    return case, [_outcome(played, size) for played in variants]
+    habits = next((task.habits for task in SceneTasks(scene) if task.habits is not PLAIN), PLAIN)
+    offered = offered_load(rows, size)
+    case = Case(
+        log, cluster, Estimates(), size, offered, faults, habits, keep_nodes=True, costs_from="as the scene has them"
+    )
+    return case, [outcome_of(played) for played in variants]
 
 
-def _outcome(played: Played, size: int) -> Outcome:
+def outcome_of(played: Played) -> Outcome:
+    """One variant as if it were a policy on a trace."""
+    size = devices(played.cluster, "gpu")
     ledger = played.simulation.driver.ledger
     assert ledger is not None
     report = ledger.report(played.simulation.driver.world, played.end)
-    metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, 1.0)
+    metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, played.took_s)
     return Outcome(played.policy, metrics, played.record, report, False, played.samples, played.notices)
 
 

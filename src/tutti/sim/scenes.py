@@ -1,7 +1,7 @@
 """Small stories that ship with Tutti: a cluster, a few gangs, two or more ways to run them, and a moral."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -114,6 +114,12 @@ class Scene(Data, frozen=True):
     def horizon(self) -> int:
         """When to stop looking, in microseconds."""
         return duration(self.until) if self.until else NEVER
+
+
+def under(scene: Scene, policies: Iterable[str]) -> Scene:
+    """The same scene under other policies; its moral is about its own variants, and so it is left out."""
+    variants = {find_policy(word).name: Variant(word, "as you asked") for word in policies}
+    return msgspec.structs.replace(scene, variants=variants, moral="")
 
 
 def scene_names() -> list[str]:

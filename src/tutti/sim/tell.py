@@ -5,7 +5,7 @@ from textwrap import wrap
 from tutti.engine.model import MINUTE, State
 from tutti.views.gantt import axis, draw, letters
 
-from .play import Played, bars
+from .play import Played, bars, outcome_of
 from .scenes import Scene
 
 MOST_LISTED = 6
@@ -93,17 +93,10 @@ def as_results(variants: list[Played]) -> list[dict[str, object]]:
 
 
 def _result(played: Played) -> dict[str, object]:
-    record = played.record
-    ledger = played.simulation.driver.ledger
-    assert ledger is not None
-    report = ledger.report(played.simulation.driver.world, played.end)
     return {
-        "policy": played.name,
-        "jobs": len(record),
+        **outcome_of(played).metrics.as_json(),
         "finished": len(played.finished),
-        "stuck": len(played.unfinished),
-        "goodput": report.goodput_ppm / 1e6,
-        "gangs": [_gang(played, row) for row in range(len(record))],
+        "gangs": [_gang(played, row) for row in range(len(played.record))],
     }
 
 

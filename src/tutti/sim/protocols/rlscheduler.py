@@ -9,7 +9,6 @@ header names fewer nodes than processors, a job takes whole nodes.
 
 import math
 import time
-from bisect import insort
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -42,12 +41,12 @@ class Entry(msgspec.Struct, eq=False):
 
 def _wfp3(job: Entry) -> tuple[float, ...]:
     waited = job.started - job.submit
-    return (-((waited / job.estimate) ** 3) * job.width,)
+    return (-((waited / max(job.estimate, 1)) ** 3) * job.width,)
 
 
 def _uni(job: Entry) -> tuple[float, ...]:
     waited = job.started - job.submit
-    return (-(waited + 1e-15) / (math.log2(job.width + 1e-15) * job.estimate),)
+    return (-(waited + 1e-15) / (math.log2(job.width + 1e-15) * max(job.estimate, 1)),)
 
 
 def _f1(job: Entry) -> tuple[float, ...]:
@@ -64,6 +63,14 @@ SCORES: dict[str, Score] = {
 }
 
 
+def _end(job: Entry) -> int:
+    return job.started + job.run
+
+
+EASY = "easy"
+"""What elsewhere is called so is here first come, first served, with backfill."""
+
+
 class Sequence:
     """One sequence on an empty machine."""
 
@@ -76,8 +83,8 @@ class Sequence:
         self.now = jobs[0].submit
         self.waiting = [jobs[0]]
         self.arrived = 1
-        self.running: list[tuple[int, int, Entry]] = []
-        self._entered = 0
+        self.running: list[Entry] = []
+        """Their list is sorted in place, now by one key, now by another: of equal ends, the order before decides."""
 
     def play(self) -> None:
         """Start every job."""
@@ -97,7 +104,8 @@ class Sequence:
     def _shadow(self, chosen: Entry) -> int:
         """When the chosen job could start, by the estimates of those that run."""
         free, moment = self.free, self.now
-        for job in sorted((job for _, _, job in self.running), key=lambda job: job.started + job.estimate):
+        self.running.sort(key=lambda job: job.started + job.estimate)
+        for job in self.running:
             free += job.nodes
             moment = job.started + job.estimate
             if free >= chosen.nodes:
@@ -114,20 +122,20 @@ class Sequence:
     def _start(self, job: Entry) -> None:
         job.started = self.now
         self.free -= job.nodes
-        self._entered += 1
-        insort(self.running, (job.started + job.run, self._entered, job))
+        self.running.append(job)
 
     def _advance(self) -> None:
         """One arrival or one end, the arrival first when both are due."""
-        ends = self.running[0][0] if self.running else math.inf
+        self.running.sort(key=_end)
+        ends = _end(self.running[0]) if self.running else math.inf
         if self.arrived < len(self.jobs) and self.jobs[self.arrived].submit <= ends:
             job = self.jobs[self.arrived]
             self.now = max(self.now, job.submit)
             self.waiting.append(job)
             self.arrived += 1
         else:
-            at, _, job = self.running.pop(0)
-            self.now = max(self.now, at)
+            job = self.running.pop(0)
+            self.now = max(self.now, _end(job))
             self.free += job.nodes
 
     @property
@@ -146,7 +154,7 @@ def _entry(job: Raw, size: Size, exact: bool) -> Entry:
     run = UNKNOWN_RUN_S if job.run < 0 else job.run
     estimate = run if exact or job.limit < 0 else job.limit
     width = _width(job)
-    return Entry(job.submit, run, width, max(estimate, 1), -(-width * size.nodes // size.processors))
+    return Entry(job.submit, run, width, estimate, -(-width * size.nodes // size.processors))
 
 
 def starts_in(length: int) -> list[int]:
@@ -165,10 +173,14 @@ class Study(msgspec.Struct):
 
     def result(self, policy: str, backfill: bool) -> Result:
         """The average over the sequences."""
-        if policy not in SCORES:
-            raise Misused(f"this protocol has no policy {policy!r}", hint=f"one of {', '.join(SCORES)}")
+        if policy not in {*SCORES, EASY}:
+            others = (
+                "; --protocol pyss has easy-sjbf and conservative" if policy in {"easy-sjbf", "conservative"} else ""
+            )
+            raise Misused(f"this protocol has no policy {policy!r}", hint=f"one of {', '.join(SCORES)}, {EASY}{others}")
         begun = time.perf_counter()
-        played = [self._played(at, SCORES[policy], backfill) for at in self.starts]
+        score, backfill = (SCORES["fcfs"], True) if policy == EASY else (SCORES[policy], backfill)
+        played = [self._played(at, score, backfill) for at in self.starts]
         took = max(time.perf_counter() - begun, 1e-9)
         count = sum(len(sequence.jobs) for sequence in played)
         return Result(

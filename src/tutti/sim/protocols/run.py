@@ -29,6 +29,8 @@ def played(
     path: Path, policies: Iterable[str], rules: Rules, told: Callable[[str, int, int], None] | None = None
 ) -> Played:
     """One result for each policy, and what was left out."""
+    if rules.backfill and rules.protocol != "rlscheduler":
+        raise Misused(f"--backfill cannot be applied to --protocol {rules.protocol}", hint="--policy easy backfills")
     exact = _is_exact(rules.estimates)
     size = _size(rules.cluster)
     if rules.protocol == "rlscheduler":
@@ -62,7 +64,7 @@ def _is_exact(estimates: str) -> bool:
 def _size(spec: str) -> Size | None:
     if not spec:
         return None
-    found = SHORTHAND.fullmatch(spec)
-    if found is None:
+    found = SHORTHAND.fullmatch(spec if "x" in spec else f"{spec}x1")
+    if found is None or not int(found[1]) * int(found[2]):
         raise Misused(f"{spec!r} is no machine for a protocol", hint="256x1 is 256 nodes of one processor")
     return Size(int(found[1]), int(found[1]) * int(found[2]))

@@ -109,7 +109,7 @@ def _best(words: list[str], values: list[float], least: bool) -> set[int]:
 
 def notes(case: Case, found: list[Outcome]) -> str:
     """What was assumed and left out."""
-    said = [f"Read as {case.log.kind}; {len(case.faults)} faults.", case.fidelity, *case.log.notes]
+    said = [f"Read as {case.log.kind}; {len(case.faults)} faults.", str(case.fidelity), *case.log.notes]
     if case.log.left_out:
         said.append(f"{len(case.log.left_out)} entries of the trace were left out.")
     if any(outcome.interrupted for outcome in found):

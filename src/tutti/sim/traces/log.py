@@ -63,6 +63,8 @@ class Log(msgspec.Struct):
 
 
 Line: TypeAlias = tuple[int, str]
+LARGEST = 1e11
+"""No number of a trace is larger: seconds in 3,000 years, and still far from what microseconds can hold."""
 OF_LINES = frozenset({"swf", "philly", "tiresias", "openb", "workload", "gavel", "shockwave"})
 """Kinds of traces that hold a job on a line; its number begins the job's name."""
 
@@ -126,6 +128,8 @@ def number(text: str, what: str) -> float:
         raise ValueError(f"{what} is {text.strip()[:40]!r}, not a number") from None
     if not math.isfinite(value):
         raise ValueError(f"{what} is {text.strip()[:40]!r}, not a finite number")
+    if abs(value) > LARGEST:
+        raise ValueError(f"{what} is {text.strip()[:40]!r}, and nothing is that large")
     return value
 
 

@@ -12,14 +12,25 @@ NUMBER, SUBMIT, RUN, GRANTED, REQUESTED, LIMIT, STATUS = 0, 1, 3, 4, 7, 8, 10
 USER, COMMAND, QUEUE = 11, 13, 14
 STATES = {0: State.FAILED, 5: State.CANCELLED}
 COLUMNS = 18
+FIELDS = re.compile(
+    r"Version|Computer|Installation|Acknowledge|Information|Conversion|Preemption|AllowOveruse|Note|UnixStartTime|"
+    r"TimeZone(String)?|StartTime|EndTime|Max(Jobs|Records|Nodes|Procs|Runtime|Memory|Queues|Partitions)|"
+    r"(Queue|Partition)s?"
+)
+"""What the comments at the top may be about."""
 
 
 def looks_like(first: list[str]) -> bool:
-    """Whether these are the first lines of such a log."""
-    body = next((line for line in first if line.strip() and not line.lstrip().startswith(";")), "")
-    words = body.split()
-    if not words:
-        return any(HEADER.match(line.strip()) for line in first)
+    """Whether these are the first lines of such a log: by its comments, or by a job among what may be garbage."""
+    return any(_is_comment(line.strip()) or _is_job(line.split()) for line in first)
+
+
+def _is_comment(line: str) -> bool:
+    found = HEADER.match(line)
+    return found is not None and FIELDS.fullmatch(found[1]) is not None
+
+
+def _is_job(words: list[str]) -> bool:
     return len(words) >= COLUMNS and all(_is_number(word) for word in words[:COLUMNS])
 
 

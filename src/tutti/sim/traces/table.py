@@ -73,7 +73,8 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     if holds(first, WORKLOAD):
         return _workload(lines, entries, path)
     what = next(says for wanted, says in NOT_TRACES.items() if holds(first, wanted))
-    raise Misused(f"{source} is not a trace of jobs but {what}.", where=f"{source}, line 1")
+    hint = "docs/reference/traces.md lists the formats and their first lines"
+    raise Misused(f"{source} is not a trace of jobs but {what}.", where=f"{source}, line 1", hint=hint)
 
 
 def rows_of(lines: list[Line], entries: Entries, parse: Reader) -> None:
@@ -84,8 +85,9 @@ def rows_of(lines: list[Line], entries: Entries, parse: Reader) -> None:
         if not text.strip():
             return None
         values = next(csv.reader([text]))
-        if len(values) < len(names):
-            raise ValueError(f"{len(values)} columns where the header names {len(names)}")
+        if len(values) < len(names) or any(values[len(names) :]):
+            many = f"{len(values)} column{'s' if len(values) > 1 else ''}"
+            raise ValueError(f"{many} where the header names {len(names)}")
         return parse(dict(zip(names, values, strict=False)), line)
 
     entries.read(lines[1:], one)
@@ -112,7 +114,8 @@ def _philly(lines: list[Line], entries: Entries) -> Log:
 
     rows_of(lines, entries, parse)
     log = Log("philly", entries.source, _from_zero(entries.sorted_rows()), left_out=entries.bad, notes=entries.notes)
-    log.notes.append("the trace names no users; the virtual cluster stands for one")
+    if holds([lines[0][1]], ("cluster",)):
+        log.notes.append("the trace names no users; the virtual cluster stands for one")
     return log
 
 
