@@ -214,6 +214,8 @@ def test_a_running_job_cannot_change_what_it_is(shared):
         ({"workers": 9}, "needs 9 members at once, and 8 fit"),
         ({"after": ["nobody"]}, "no job 'nobody' to wait for"),
         ({"queue": "nowhere"}, "no queue 'nowhere'"),
+        ({"kind": ["h100"]}, "at most 0 of 1 members would fit when it is empty"),
+        ({"workers": 4, "per_node": 2}, "at most 2 of 4 members would fit when it is empty"),
     ],
 )
 def test_what_can_never_run_is_refused_with_the_reason(shared, job, told):
@@ -336,6 +338,8 @@ def test_drained_devices_get_nothing_new(shared):
         assert {shared.log(job.name, rank).strip() for rank in range(7)} == {str(at) for at in range(1, 8)}
         waits = shared.submit("true", workers=8, name="too-wide")
         until(lambda: shared.row("too-wide")["reason"], "a reason")
+        told = shared.client.get(job_path("too-wide", "why"))["lines"]
+        assert any(line.split() == ["out", "of", "use", f"{cells[0]['id']}", "(fan)"] for line in told), told
     finally:
         shared.client.post("/v1/devices/0/undrain")
     assert waits.wait() == 0
@@ -375,6 +379,11 @@ def test_bad_jobs_are_refused_with_a_reason(shared):
         shared.submit("true", cwd="/no/such/folder")
     with pytest.raises(Misused, match="'/' is a folder, not a program"):
         shared.submit("/", name="folder")
+    with pytest.raises(Misused, match=r"no framework 'torchrum'\s+try: --framework torchrun"):
+        shared.submit("true", framework="torchrum")
+    for unheard in ("FOO@1s", "99@1s"):
+        with pytest.raises(Misused, match="is no signal"):
+            shared.submit("true", signal=unheard)
     with pytest.raises(NotFound, match="no job"):
         shared.client.get(job_path("nobody"))
     first = shared.submit("sleep", "600", name="twin")

@@ -194,9 +194,11 @@ def test_another_number_of_devices_is_refused(made):
 
 
 @contextmanager
-def started(command: list[str], env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    command: list[str], env: dict[str, str], stderr: int = subprocess.DEVNULL
+) -> Iterator[subprocess.Popen[bytes]]:
     """A command that is over afterwards, whatever happens."""
-    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=stderr)
     try:
         yield process
     finally:
@@ -211,8 +213,43 @@ def test_ctrl_c_ends_the_job(made):
         until(lambda: _known(made, "pressed") and made.state("pressed") == "running", "the job")
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 143
+        assert process.wait(timeout=30) == 130
     assert made.state("pressed") == "cancelled"
+
+
+def test_ctrl_c_before_a_job_begins_takes_it_back(made):
+    made.submit("sleep", "600", name="in-the-way", workers=4)
+    made.becomes("in-the-way", "running")
+    env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}
+    with started([sys.executable, "-m", "tutti", "run", "--name", "behind", "--", "true"], env) as process:
+        until(lambda: _known(made, "behind"), "the job")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    assert made.state("behind") == "cancelled"
+    assert tutti(made, "cancel", "in-the-way", "--grace", "0", "--wait").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("submit", "--wait"), ("submit", "--follow")])
+def test_ctrl_c_while_looking_leaves_the_job_alone(made, words):
+    name, env = f"left{words[1]}", {**os.environ, **made.env, "TUTTI_HOME": str(made.path)}
+    command = [sys.executable, "-m", "tutti", *words, "--name", name, "--", "sleep", "600"]
+    with started(command, env, stderr=subprocess.PIPE) as process:
+        until(lambda: _known(made, name) and made.state(name) == "running", "the job")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said.decode().strip()) == (
+        130,
+        f"{name} is submitted and goes on; `tutti cancel {name}` ends it",
+    )
+    assert made.state(name) == "running"
+    assert tutti(made, "cancel", name, "--grace", "0", "--wait").returncode == 0
+
+
+def test_following_the_output_of_a_job_is_no_failure_of_ours(made):
+    made.submit("sh", "-c", "sleep 0.5; printf 'a\\fb\\n'; exit 3", name="fails-later")
+    followed = tutti(made, "logs", "-f", "fails-later")
+    assert (followed.returncode, followed.stdout) == (0, "a\fb\n")
+    assert tutti(made, "logs", "fails-later").stdout == "a\fb\n"
 
 
 def _known(made: Box, name: str) -> bool:

@@ -32,7 +32,6 @@ from tutti.local.booking import Booking
 from tutti.local.ends import Fate, Verdict, verdict
 from tutti.local.held import Course, Held, Origin, Placed, Run, Tasks
 from tutti.local.hooks import Hooks
-from tutti.local.intake import check_limits
 from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup, records
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
@@ -43,6 +42,7 @@ from tutti.local.ports import Ports
 from tutti.local.recover import keep_waiting, nothing_left
 from tutti.local.remains import Remains, has_begun
 from tutti.local.retention import Retention
+from tutti.local.room import check_limits
 from tutti.local.settings import Settings, checked
 from tutti.local.signals import number_of
 from tutti.local.spread import spread

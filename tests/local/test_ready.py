@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.local.stage import Box, box, until
 from tutti.api.client import job_path
 from tutti.api.home import Home
 from tutti.local import starting
+from tutti.local.backend import LocalBackend
 from tutti.local.devices import made_up
 from tutti.local.held import Run
 from tutti.local.keeper import records, tree
@@ -242,3 +244,25 @@ def test_a_folder_into_which_its_keeper_still_writes_goes_all_the_same(tmp_path,
     run.folder.mkdir()
     asyncio.run(Starting(home, made_up("1", tmp_path), Settings(), Ports(tmp_path)).sweep(run))
     assert swept == [run.folder] * 2
+
+
+def test_whatever_goes_wrong_with_a_start_nobody_is_left_starting(tmp_path):
+    ends: list[object] = []
+
+    async def stored() -> None:
+        return None
+
+    async def prepare(*_: object) -> None:
+        raise ValueError("nobody thought of this")
+
+    async def begin() -> None:
+        backend = SimpleNamespace(
+            journal=SimpleNamespace(storing=lambda _writes: asyncio.ensure_future(stored())),
+            _prepare=prepare,
+            read_exit=lambda _run: None,
+            over=lambda _held, _run, said: ends.append(said),
+        )
+        await LocalBackend._begin(backend, SimpleNamespace(id=1), Run("n1", 1, tmp_path, {}), None)  # type: ignore[arg-type]
+
+    asyncio.run(begin())
+    assert ends == [{"why": "refused", "refused": "nobody thought of this"}]

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tutti.api.client import Client, job_path
+from tutti.cli.interrupt import INTERRUPTED, Interrupt
 from tutti.errors import NoDaemon
 
 QUICK_S, SLOW_S = 0.01, 0.2
@@ -84,28 +85,39 @@ def tell_trouble(name: str, answer: dict[str, Any], told: str) -> str:
     return trouble or told
 
 
-def follow(client: Client, row: dict[str, Any], ranks: list[int], cancels: bool) -> int:
-    """Print a job's output until it ends; its exit code. Ctrl-C ends the job if it `cancels`, else only the looking."""
+def follow(client: Client, row: dict[str, Any], ranks: list[int], interrupt: Interrupt | None = None) -> int:
+    """Print a job's output until it ends; its exit code. Ctrl-C ends the job if it is given, else looking."""
     name = row["name"]
     watcher = Watcher(client, name)
     watcher.start()
-    folder = Path(client.get(job_path(name))["log_folder"])
-    tails = [Tail(folder / f"rank-{rank}.log", f"[{rank}] " if len(ranks) > 1 else "") for rank in ranks]
+    tails: list[Tail] = []
     status = StatusLine(client, name)
     pressed = 0
     while True:
         try:
+            if interrupt is not None:
+                interrupt.let()
+            tails = tails or _tails(client, name, ranks)
             _watch(watcher, tails, status)
             break
         except KeyboardInterrupt:
             pressed += 1
-            if not cancels:
-                return 130
+            status.clear()
+            if interrupt is None:
+                raise
             _cancel(client, name, hard=pressed > 1)
     if watcher.problem is not None:
         raise watcher.problem
     assert watcher.answer is not None
-    return ended(watcher.answer, ranks)
+    code = ended(watcher.answer, ranks)
+    return INTERRUPTED if pressed and watcher.answer["job"]["state"] == "cancelled" else code
+
+
+def _tails(client: Client, name: str, ranks: list[int]) -> list[Tail]:
+    """The logs to look at; a job that ended before it began has none."""
+    folder = client.get(job_path(name)).get("log_folder")
+    found = [Path(folder) / f"rank-{rank}.log" for rank in ranks] if folder else []
+    return [Tail(path, f"[{rank}] " if len(ranks) > 1 else "") for rank, path in zip(ranks, found, strict=False)]
 
 
 def _watch(watcher: Watcher, tails: list[Tail], status: "StatusLine") -> None:
@@ -147,8 +159,14 @@ def ended(answer: dict[str, Any], shown: list[int]) -> int:
         click.echo(f"the last lines of rank {first}:", err=True)
         for line in last_lines(path):
             click.echo(f"  {line}", err=True)
-    click.echo(f"{row['name']} {row['state']}{': ' + row['why'] if row.get('why') else ''}", err=True)
+    click.echo(outcome(row), err=True)
     return int(row["code"] or 1)
+
+
+def outcome(row: dict[str, Any]) -> str:
+    """How a job ended, in a line."""
+    state, why = row["state"], row.get("why") or ""
+    return f"{row['name']} {why if why.startswith(state) else state + (': ' + why if why else '')}"
 
 
 def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:

@@ -1,7 +1,5 @@
 """`tutti logs`: what a rank has written."""
 
-import sys
-
 import click
 
 from tutti.api.client import Client, job_path
@@ -31,7 +29,8 @@ def logs(name: str, rank: int | None, follows: bool, lines: int | None, all_rank
         from tutti.cli.follow import follow  # noqa: PLC0415 - only for those who stay
 
         ranks = (known or list(range(page["job"]["max"]))) if all_ranks else [rank if rank is not None else 0]
-        sys.exit(follow(client, page["job"], ranks, cancels=False))
+        follow(client, page["job"], ranks)
+        return
     if not page["ranks"] and not page["job"].get("ended_us"):
         hint(f"{name} is {page['job']['state']} and has written nothing yet; `tutti why {name}` says why")
     ranks = known if all_ranks else [-1 if rank is None else rank]
@@ -44,5 +43,5 @@ def logs(name: str, rank: int | None, follows: bool, lines: int | None, all_rank
 
 
 def _last(text: str, lines: int | None) -> list[str]:
-    found = text.splitlines()
+    found = text.removesuffix("\n").split("\n") if text else []
     return found[-lines:] if lines else found

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,9 +11,8 @@ import click
 
 import tutti
 from tutti.cli.commands import COMMANDS, Entry
+from tutti.cli.interrupt import INTERRUPTED
 from tutti.errors import Died, Misused, TuttiError
-
-INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
@@ -83,7 +83,9 @@ def print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> 
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # Who ends has no use for a last look through its memory, and whoever waits for the prompt has none either.
     gc.freeze()
     sys.exit(code)
@@ -143,9 +145,18 @@ def in_words(problem: Exception) -> TuttiError:
             return Misused(problem.format_message(), hint=f"{path} --help")
         case click.ClickException():
             return TuttiError(problem.format_message())
+        case _ if (said := _misread(problem)) is not None:
+            return said
         case _:
             bug = f"{type(problem).__name__}: {problem}"
             return TuttiError(f"this is a bug in Tutti. {bug}", hint="the same with `tutti --debug ...`, and report it")
+
+
+def _misread(problem: Exception) -> TuttiError | None:
+    """A value that somebody wrote and nobody can read."""
+    from tutti.jobs.problems import Misread  # noqa: PLC0415 - only where something is wrong
+
+    return Misused(problem.what, hint=problem.hint or None) if isinstance(problem, Misread) else None
 
 
 def exit_code(error: TuttiError, arguments: list[str], table: Mapping[str, Entry]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from tutti.api.client import Client
+from tutti.cli.interrupt import Interrupt
 from tutti.jobs.options import SETTINGS, job_options
 
 
@@ -30,13 +31,14 @@ def run(words: tuple[str, ...], devices: str, all_ranks: bool, dry_run: bool, **
         from tutti.cli.plan import planned  # noqa: PLC0415
 
         sys.exit(planned(client, options, words, devices, "table"))
-    row = submitted(client, options, words, devices)
+    interrupt = Interrupt()
+    row = submitted(client, options, words, devices, interrupt)
     if sys.stderr.isatty():
         click.echo(f"{row['name']} submitted", err=True)
     ranks = list(range(row["max"])) if all_ranks else [0]
     if row.get("tasks"):
         ranks = ranks if all_ranks else []
-    code = follow(client, row, ranks, cancels=True)
+    code = follow(client, row, ranks, interrupt)
     if row.get("tasks") and not ranks and not code:
         click.echo(f"all tasks are done; tutti logs {row['name']} --rank N shows what one wrote", err=True)
     sys.exit(code)

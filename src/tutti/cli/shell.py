@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from tutti.api.client import Client, job_path
+from tutti.cli.interrupt import Interrupt
+from tutti.errors import Refused
 from tutti.jobs.options import SETTINGS, job_options
 
 HOLD = "trap 'exit 0' TERM INT HUP; while kill -0 {} 2>/dev/null; do sleep 5 & wait $!; done"
@@ -32,8 +34,10 @@ def shell(words: tuple[str, ...], devices: str, **options: Any) -> None:
     options = {**options, "name": options.get("name") or f"shell-{int(time.time()) % 100_000}"}
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
-    row = submitted(client, options, ("/bin/sh", "-c", HOLD.format(os.getpid())), devices)
+    interrupt = Interrupt()
+    row = submitted(client, options, ("/bin/sh", "-c", HOLD.format(os.getpid())), devices, interrupt)
     try:
+        interrupt.let()
         folder = _up(client, row["name"])
         code = attached(folder, 0, list(words))
     finally:
@@ -58,7 +62,7 @@ def _up(client: Client, name: str) -> Path:
             return Path(page["variables"]["TUTTI_CHANNEL"].removeprefix("unix:")).parent
         if page["job"].get("ended_us"):
             status.clear()
-            raise RuntimeError(page["job"]["why"])
+            raise Refused(f"the shell did not come up: {page['job']['why']}", hint=f"tutti story {name}")
         status.refresh()
         time.sleep(0.02)
 

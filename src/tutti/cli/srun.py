@@ -25,6 +25,7 @@ def srun(words: tuple[str, ...]) -> None:
         sys.exit(Step(words).run())
     from tutti.api.client import Client  # noqa: PLC0415 - not needed for --help
     from tutti.cli.follow import follow  # noqa: PLC0415
+    from tutti.cli.interrupt import Interrupt  # noqa: PLC0415
     from tutti.cli.sbatch import by_name  # noqa: PLC0415
     from tutti.cli.submission import submitted  # noqa: PLC0415
     from tutti.jobs.step import outside  # noqa: PLC0415
@@ -35,8 +36,9 @@ def srun(words: tuple[str, ...]) -> None:
     client = Client()
     if "after" in job:
         job["after"] = tuple(by_name(client, entry) for entry in job["after"])
-    row = submitted(client, job, command, "")
-    sys.exit(follow(client, row, list(range(row["max"])), cancels=True))
+    interrupt = Interrupt()
+    row = submitted(client, job, command, "", interrupt)
+    sys.exit(follow(client, row, list(range(row["max"])), interrupt))
 
 
 class Step:

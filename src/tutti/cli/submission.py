@@ -9,6 +9,7 @@ import msgspec
 
 from tutti.api.client import Client
 from tutti.api.context import context
+from tutti.cli.interrupt import Interrupt
 from tutti.engine.model import Gang
 from tutti.errors import Misused
 from tutti.jobs.file import has_directives, read_job_file
@@ -77,11 +78,18 @@ def _program(script: Path) -> tuple[str, ...]:
     return (*(word.strip() for word in interpreter or ["/bin/sh"]), str(script))
 
 
-def submitted(client: Client, options: dict[str, Any], words: tuple[str, ...], devices: str) -> dict[str, Any]:
-    """Send it; the daemon is started where there is none."""
+def submitted(
+    client: Client, options: dict[str, Any], words: tuple[str, ...], devices: str, interrupt: Interrupt
+) -> dict[str, Any]:
+    """Send it; the daemon is started where there is none. Ctrl-C is held from then on: the caller lets it go."""
     sent = submission(options, words)
     start(client, devices)
-    answer = client.post("/v1/jobs", {"jobs": [sent]})
+    interrupt.hold()
+    try:
+        answer = client.post("/v1/jobs", {"jobs": [sent]})
+    except BaseException:
+        interrupt.forget()
+        raise
     for note in answer["notes"]:
         click.echo(f"tutti: {note}", err=True)
     row: dict[str, Any] = answer["jobs"][0]

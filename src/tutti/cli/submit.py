@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from tutti.api.client import Client
-from tutti.cli.output import output_option, show
+from tutti.cli.interrupt import INTERRUPTED, Interrupt
+from tutti.cli.output import hint, output_option, show
 from tutti.jobs.options import SETTINGS, job_options
 
 
@@ -32,11 +33,17 @@ def submit(
         from tutti.cli.plan import planned  # noqa: PLC0415
 
         sys.exit(planned(client, options, words, devices, output))
-    row = submitted(client, options, words, devices)
+    interrupt = Interrupt()
+    row = submitted(client, options, words, devices, interrupt)
     show({"schema": "tutti/v1", "jobs": [row]}, output, lambda: [row["name"]], [row["name"]])
-    if follow:
-        from tutti.cli.follow import follow as follow_it  # noqa: PLC0415
+    try:
+        interrupt.let()
+        if follow:
+            from tutti.cli.follow import follow as follow_it  # noqa: PLC0415
 
-        sys.exit(follow_it(client, row, [0], cancels=False))
-    if wait:
-        sys.exit(client.job(row["name"]).wait())
+            sys.exit(follow_it(client, row, [0]))
+        if wait:
+            sys.exit(client.job(row["name"]).wait())
+    except KeyboardInterrupt:
+        hint(f"\n{row['name']} is submitted and goes on; `tutti cancel {row['name']}` ends it")
+        sys.exit(INTERRUPTED)

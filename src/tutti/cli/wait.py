@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tutti.api.client import Client
-from tutti.cli.follow import tell_trouble
+from tutti.cli.follow import outcome, tell_trouble
+from tutti.cli.interrupt import INTERRUPTED
 from tutti.cli.names import jobs_argument
 from tutti.cli.output import hint, output_option, show
 from tutti.errors import TuttiError
@@ -24,12 +25,16 @@ def wait(names: tuple[str, ...], timeout: float, output: str) -> None:
     """
     client = Client()
     limit = time.monotonic() + timeout if timeout else None
-    rows = [_ended(client, name, limit, timeout) for name in names]
+    try:
+        rows = [_ended(client, name, limit, timeout) for name in names]
+    except KeyboardInterrupt:
+        hint("\nnobody waits any more; the jobs go on")
+        sys.exit(INTERRUPTED)
     if output not in {"table", "wide"}:
         show({"schema": "tutti/v1", "jobs": rows}, output, list, list(names))
     failed = [row for row in rows if row["code"]]
     for row in failed:
-        hint(f"{row['name']} {row['state']}: {row['why']}")
+        hint(outcome(row))
     sys.exit(int(failed[0]["code"]) if failed else 0)
 
 

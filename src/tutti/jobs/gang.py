@@ -208,9 +208,16 @@ def _group(written: str) -> Segment | None:
 
 def _signal(written: str) -> tuple[str, int]:
     name, _, before = written.strip().partition("@")
-    if not SIGNAL.fullmatch(name.upper()):
+    plain = name.upper().removeprefix("SIG")
+    if not SIGNAL.fullmatch(name.upper()) or not _is_signal(plain):
         raise Misread(f"{written!r} is no signal", "write USR1@120s")
-    return name.upper().removeprefix("SIG"), duration(before) if before else 60_000_000
+    return plain, duration(before) if before else 60_000_000
+
+
+def _is_signal(plain: str) -> bool:
+    import signal  # noqa: PLC0415 - few jobs ask for one
+
+    return 0 < int(plain) < signal.NSIG if plain.isdigit() else f"SIG{plain}" in signal.Signals.__members__
 
 
 def _speed(written: dict[str, float]) -> Speed:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -169,7 +170,9 @@ class LocalBackend:
             await intended
             point("spawn: intended")
             self.let_go(run)
-        except (Unstored, NotForked, OSError) as problem:
+        except Exception as problem:  # noqa: BLE001 - whatever it is, nobody may be left starting for ever
+            if not isinstance(problem, Unstored | NotForked | OSError):
+                traceback.print_exc()
             said = {"why": "refused", "refused": str(getattr(problem, "what", problem))}
             self.over(held, run, self.read_exit(run) or said)
         finally:

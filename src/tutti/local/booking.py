@@ -114,6 +114,13 @@ class Booking:
             return [self.box.devices[int(which)].id]
         raise NotFound(f"there is no device or node {which!r}", hint="tutti nodes")
 
+    def out_of_use(self) -> str:
+        """Which devices nobody may have and why, in words."""
+        why: dict[str, list[str]] = {}
+        for device, reason in {**self.foreign, **self.out}.items():
+            why.setdefault(reason, []).append(device)
+        return "; ".join(f"{', '.join(self.in_order(devices))} ({reason})" for reason, devices in why.items())
+
     def owners(self, devices: Iterable[str]) -> list[str]:
         """Gangs that hold any of these."""
         return sorted({self.owner[device] for device in devices if device in self.owner})

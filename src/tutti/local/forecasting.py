@@ -73,7 +73,7 @@ class Forecasting:
         self._forecaster.stretch = self.book.stretch()
         return await asyncio.to_thread(self._forecaster.forecast, view, now, policy, names)
 
-    async def why(self, name: str, effort: int) -> t.Why:
+    async def why(self, name: str, effort: int, out_of_use: str = "") -> t.Why:
         """Everything there is to say about a gang that waits, or the little about one that does not."""
         view, now, policy = self._driver.world.view(), now_us(), self._driver.policy
         effort = affordable(view, effort)
@@ -84,7 +84,7 @@ class Forecasting:
         if told is not None:
             self._latest[name] = told
             self.book.made([told])
-        lines = why_lines(found, helps, forecast_text(told, now), lambda moment: _clock(moment, now))
+        lines = why_lines(found, helps, forecast_text(told, now), lambda moment: _clock(moment, now), out_of_use)
         return t.Why(
             job=name,
             state=found.state.value,

@@ -1,6 +1,6 @@
 """What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
 
-from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,17 @@ from tutti.api.http import Request
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
-from tutti.engine.demand import least
 from tutti.engine.edit import Submit as SubmitEdit
 from tutti.engine.edit import edited
-from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Node, Queue, Resizing, State, Token
+from tutti.engine.model import QUEUED, SEATED, SECOND, Gang, Life, Resizing, State
 from tutti.engine.validate import faults
 from tutti.errors import Misused, NotFound, Refused
-from tutti.jobs.amounts import spelled_memory
+from tutti.jobs.batch_variables import MANAGERS
 from tutti.jobs.counted import counted
+from tutti.jobs.delivery import DELIVERIES
 from tutti.jobs.durations import duration
 from tutti.jobs.file import from_data
+from tutti.jobs.finish import OTHERS
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 
@@ -34,12 +35,13 @@ from .journal import Journal
 from .limits import limits_of
 from .memory_bill import billed
 from .names import made_up
-from .spread import fits, spread
+from .room import check_limits, check_room
+from .spread import spread
 
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
 """What may change while a job runs; the rest only while it waits."""
 SIZE = {"workers", "want"}
-NOT_NOW = {Token.NEVER_FITS, Token.INVALID, Token.UNSUPPORTED}
+FRAMEWORKS = sorted({*DELIVERIES, *OTHERS, *MANAGERS, "train", "xgboost", "paddle"})
 
 
 class Intake:
@@ -103,6 +105,9 @@ class Intake:
         if not job.command and not any(part.command for part in job.roles.values()):
             raise Misused("there is no command to run", hint="tutti run -- python train.py")
         self._check_after(job)
+        if job.framework and job.framework not in FRAMEWORKS:
+            hint = f"--framework {(get_close_matches(job.framework, FRAMEWORKS, 1) or ['torchrun'])[0]}"
+            raise Misused(f"there is no framework {job.framework!r}", hint=hint)
         cwd = Path(context.cwd, job.cwd) if job.cwd else Path(context.cwd)
         if not cwd.is_dir():
             raise Misused(f"there is no folder {str(cwd)!r} to run in", hint="--cwd FOLDER")
@@ -124,21 +129,8 @@ class Intake:
             raise Misused("\n  ".join(["the job cannot run here", *wrong]))
         if gang.queue not in view.queues:
             raise Refused(f"there is no queue {gang.queue!r}", hint=f"one of: {', '.join(sorted(view.queues))}")
-        self._check_room(gang)
+        check_room(gang, self._backend.booking.box)
         check_limits(gang, view.queues)
-
-    def _check_room(self, gang: Gang) -> None:
-        box = self._backend.booking.box
-        for role in gang.roles:
-            ask = role.shapes[0].ask
-            room = sum(fits(node.capacity, ask) for node in box.nodes)
-            if not room:
-                raise Refused(_too_much(box.nodes, ask), hint="fewer of them; tutti nodes shows what there is")
-            if room < role.min and role.coupling.value == "gang":
-                raise Refused(
-                    f"this box can never hold it: it needs {role.min} members at once, and {room} fit when it is empty",
-                    hint=f"--workers {room}",
-                )
 
     def _enter(self, held: Held) -> None:
         self._backend.held[held.name] = held
@@ -354,38 +346,3 @@ def _is_elastic(held: Held) -> bool:
 def max_resizing(before: Gang, after: Gang) -> Any:
     """A job that said it can resize still can, be its bounds one number for now."""
     return after.resizing if before.resizing is Resizing.NONE or after.resizing is Resizing.LIVE else before.resizing
-
-
-def check_limits(gang: Gang, queues: Mapping[str, Queue]) -> None:
-    """A job that its queue would never let run is refused too."""
-    needs, name = least(gang), gang.queue
-    while name in queues:
-        queue = queues[name]
-        for who, limits in ((f"queue {name}", queue.limit), (f"one user of queue {name}", queue.user_limit)):
-            over = next((resource for resource, most in limits.items() if needs.get(resource, 0) > most), None)
-            if over is not None:
-                raise Refused(
-                    f"{who} may hold {_amount(over, limits[over])} at most, and it needs {_amount(over, needs[over])}",
-                    hint="fewer or smaller members, another --queue, or ask for a higher limit",
-                )
-        name = queue.parent
-
-
-def _too_much(nodes: Iterable[Node], ask: dict[str, int]) -> str:
-    """What of one member is more than any node has."""
-    most = {name: max(node.capacity.get(name, 0) for node in nodes) for name in ask}
-    name = next((name for name in ask if ask[name] > most[name]), next(iter(ask)))
-    return f"no member fits here: each asks for {_amount(name, ask[name])}, and a node has {_amount(name, most[name])}"
-
-
-def _amount(name: str, number: int) -> str:
-    """So much of a resource, as people write it."""
-    match name:
-        case "cpu":
-            return f"{number / 1000:g} cores"
-        case "memory":
-            return f"{spelled_memory(number)} of memory"
-        case "gpu":
-            return f"{number} {'device' if number == 1 else 'devices'}"
-        case _:
-            return f"{number} of {name!r}"

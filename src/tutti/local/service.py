@@ -366,7 +366,7 @@ class LocalService:
             text = f"{name} is {row['state']}{': ' + row['why'] if row['why'] else ''}"
             return t.Why(job=name, state=row["state"], token="", lines=[text], explanation={})
         await self._entered(name)
-        return await self.forecasting.why(name, max(0, min(effort, 2000)))
+        return await self.forecasting.why(name, max(0, min(effort, 2000)), self.backend.booking.out_of_use())
 
     async def reasons(self) -> t.Reasons:
         found: dict[str, list[str]] = {}

@@ -51,8 +51,8 @@ def what(job: Row) -> str:
         return ", ".join(filter(None, [job.get("reason", ""), f"starts {job['eta']}" if job.get("eta") else ""]))
     if job.get("ended_us"):
         return job.get("why") or ("" if not job.get("code") else f"exit code {job['code']}")
-    ends = f", ends {job['eta']}" if job.get("eta") else ""
-    return f"{job.get('placed', '')}{ends}"
+    parts = [job.get("placed", ""), job.get("reason", ""), f"ends {job['eta']}" if job.get("eta") else ""]
+    return ", ".join(filter(None, parts))
 
 
 def size(job: Row) -> str:

@@ -43,9 +43,15 @@ CAUSES = {
 
 
 def why_lines(
-    found: Explanation, remedies: Sequence[Remedy] = (), forecast: str = "", clock: Clock | None = None
+    found: Explanation,
+    remedies: Sequence[Remedy] = (),
+    forecast: str = "",
+    clock: Clock | None = None,
+    out_of_use: str = "",
 ) -> list[str]:
-    """The explanation as lines of text. `forecast` is what simulated futures say of its start, where there are any."""
+    """The explanation as lines of text. `forecast` is what simulated futures say of its start, where there are any;
+    `out_of_use` which devices nobody may have, and why.
+    """
     if found.token is None or found.token is Token.STARTING:
         return [f"{found.gang} is {_state(found)}: {found.statement}"]
     tell = clock or _from(found.at)
@@ -53,6 +59,7 @@ def why_lines(
         (" ", sentence(found)),
         (_plural(found.level), _domains(found.domains)),
         ("nodes", _counts(found)),
+        ("out of use", out_of_use),
         ("roles", _roles(found)),
         ("limit", _limit(found)),
         ("ahead", _ahead(found)),
