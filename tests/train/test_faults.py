@@ -85,6 +85,16 @@ def test_a_fault_changes_nothing_that_is_trained(launch, calm, wrap, numerics, f
     claim(wrap, "L2")
 
 
+def test_one_who_did_not_hear_of_a_lost_connection_is_called_by_the_agent(launch, calm):
+    loop = {**LOOP, "wrap": "ddp", "numerics": "ordered", "faults": {"m1": {"5": "partition"}, "m2": {"5": "deaf"}}}
+    run = launch("--workers", 4, "--max-restarts", 0, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm("ddp", "ordered"), "ordered")
+    assert [event["reason"] for event in run.events("generation")] == ["start", "formed again"]
+    assert run.leftovers() == []
+
+
 @pytest.mark.parametrize("fault", ["kill", "stop", "partition"])
 def test_a_sharded_model_goes_on_with_other_shards(launch, calm, fault):
     loop = {**LOOP, "wrap": "fsdp", "faults": {"m1": {"5": fault}}}
@@ -119,6 +129,19 @@ def test_a_later_run_through_the_data_is_as_safe_as_the_first(launch, calm):
     check_weights(same_on_all(run), calm("ddp", "fast"), "fast")
     assert len({tuple(result["passes"]) for result in run.results()}) == 1, "the first rank's buffers are everyone's"
     assert run.counts()["lost"] == 2
+    assert run.leftovers() == []
+
+
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+def test_one_who_waits_for_a_start_in_vain_goes_on_with_one_who_stood_by(launch, calm, wrap):
+    """All are lost; of the next two one freezes before they meet. The other has no model yet, a third may have."""
+    faults = {"m0": {"3": "kill"}, "m1": {"3": "kill"}, "m2": {str(step): "kill" for step in range(18)}}
+    loop = {**LOOP, "wrap": wrap, "shy": ["m3"], "faults": faults, "sleep": 0.02}
+    run = launch("--workers", 2, "--standby", 1, "--max-restarts", 9, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm(wrap, "fast"), "fast")
+    assert [event["member"] for event in run.events("fenced")] == ["m3"]
     assert run.leftovers() == []
 
 

@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -248,6 +249,46 @@ def test_whoever_waits_in_a_group_that_another_thread_gave_up_is_set_free(alone,
     assert ended(waiting)
     assert alone.failure == "somebody is gone"
     assert buried == [inner]
+
+
+def test_whoever_waits_for_nothing_any_more_is_set_free_at_once(alone, monkeypatch):
+    """No connection is left and none of gloo's threads moves: nothing is gained by more patience."""
+    monkeypatch.setattr(hold, "GIVE_UP_S", 1e9)
+    held, slow = begun(alone)
+    waiting = aside(held.wait)
+    assert slow.is_waited_for.wait(LIMIT_S)
+    monkeypatch.setattr(hold.Ear, "is_vain", staticmethod(lambda: True))
+    waiting.join(LIMIT_S)
+    assert not waiting.is_alive()
+    assert "given up" in alone.failure
+    slow.end()
+
+
+def test_nobody_is_given_up_whose_threads_move(alone, monkeypatch):
+    looks = threading.Semaphore(0)
+    monkeypatch.setattr(hold, "GIVE_UP_S", 1e9)
+    monkeypatch.setattr(sockets, "is_idle", lambda _: looks.release())
+    held, slow = begun(alone)
+    waiting = aside(held.wait)
+    monkeypatch.setattr(hold.Ear, "is_vain", staticmethod(lambda: True))
+    for _ in range(5):
+        assert looks.acquire(timeout=LIMIT_S)
+    assert waiting.is_alive()
+    slow.end()
+    assert ended(waiting)
+    assert alone.failure == ""
+
+
+def test_the_threads_of_gloo_are_known_by_their_name(alone):
+    assert any(hold.WORKERS in path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
+    assert not sockets.is_idle("no such thread")
+
+
+def test_a_connection_remains_until_it_is_closed():
+    with socket.socket() as one:
+        known = {one.fileno(): os.fstat(one.fileno()).st_ino}
+        assert sockets.remaining(known)
+    assert not sockets.remaining(known)
 
 
 def test_a_group_whose_collectives_end_is_taken_apart(alone, buried, monkeypatch):

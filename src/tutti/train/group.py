@@ -34,6 +34,7 @@ class Group:
         self.number = 0
         self.rank = 0
         self.world = 1
+        self.is_alone = False
 
     @property
     def pg(self) -> hold.HoldingGroup:
@@ -48,6 +49,7 @@ class Group:
         rank = generation.rank(member)
         assert rank is not None
         self.dissolve()
+        self.is_alone = False
         self.number = hold.Ear.generation = generation.number
         # A member that dies while the group forms leaves the others waiting: they give up soon, and are more patient
         # each time.
@@ -62,6 +64,7 @@ class Group:
     def form_alone(self) -> None:
         """A group of one, for a member that builds its model beside a running generation."""
         self.dissolve()
+        self.is_alone = True
         with unhooked():
             dist.init_process_group(hold.BACKEND, store=dist.HashStore(), rank=0, world_size=1, timeout=TIMEOUT)
         self.rank, self.world = 0, 1

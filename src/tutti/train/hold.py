@@ -7,6 +7,7 @@ commit that ends the step finds the failure and throws the step away.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import queue
@@ -30,8 +31,11 @@ _alive: weakref.WeakSet[HoldingGroup] = weakref.WeakSet()
 _living = threading.Lock()
 
 POLL = timedelta(milliseconds=20)
-SLICE = timedelta(milliseconds=100)
+SLICE = timedelta(milliseconds=50)
+WORKERS = "pt_gloo_runloop"
+"""What the threads are called that carry out torch's collectives with gloo."""
 GIVE_UP_S = 1.0
+APART = "tutti-take-apart"
 OVERTAKEN = "the agent has announced another generation"
 
 
@@ -77,31 +81,34 @@ def cut_before(generation: int) -> None:
             group.cut()
 
 
-Look = Callable[[], bool]
+Look = Callable[[timedelta], bool]
 
 
 def wait_for(is_over: Look, group: HoldingGroup) -> None:
     """Wait for a collective; raises when it failed. One that is known to be in vain is made to fail by cutting its
     connections.
 
-    gloo may lose the news that a peer is gone and wait on, with no connection left. A collective cannot be taken back,
-    so it is then left alone for ever, together with the group it belongs to.
+    gloo may lose the news that a peer is gone (a message that it begins to send in that moment is in no list of those
+    to be told) and wait on, with no connection left. A collective cannot be taken back, so it is then left alone for
+    ever, together with the group it belongs to.
     """
-    was_cut = 0.0
-    while not is_over():
+    slice_s, was_cut, seen_dead = SLICE, 0.0, 0
+    while not is_over(slice_s):
         if not was_cut and group.is_vain():
-            was_cut = time.monotonic()
+            slice_s, was_cut = POLL, time.monotonic()
             group.cut()
-        if was_cut and time.monotonic() - was_cut > GIVE_UP_S:
+        # Twice, with a look in between: in the moment after its last connection it may be about to say so.
+        seen_dead = seen_dead + 1 if was_cut and group.is_dead() else 0
+        if seen_dead > 1 or (was_cut and time.monotonic() - was_cut > GIVE_UP_S):
             raise Abandoned(f"the collective was given up: {group.failure or OVERTAKEN}")
 
 
 def look_at(work: Any) -> Look:
     """Waits a little for a collective each time it is asked."""
 
-    def look() -> bool:
+    def look(patience: timedelta) -> bool:
         try:
-            work.wait(SLICE)
+            work.wait(patience)
         except RuntimeError:
             if not work.is_completed():
                 return False
@@ -112,7 +119,7 @@ def look_at(work: Any) -> Look:
     return look
 
 
-def listen_to(work: Any, patience: timedelta) -> Look:
+def listen_to(work: Any, limit: timedelta) -> Look:
     """The same for a message between two. gloo takes the end of our patience with one for the end of all its
     connections, so a thread has the patience, and is asked.
     """
@@ -120,7 +127,7 @@ def listen_to(work: Any, patience: timedelta) -> Look:
 
     def wait() -> None:
         try:
-            work.wait(patience)
+            work.wait(limit)
         except RuntimeError as error:
             outcome.put(str(error) or "the message was lost")
         else:
@@ -128,9 +135,9 @@ def listen_to(work: Any, patience: timedelta) -> Look:
 
     threading.Thread(target=wait, name="tutti-message", daemon=True).start()
 
-    def look() -> bool:
+    def look(patience: timedelta) -> bool:
         try:
-            message = outcome.get(timeout=SLICE.total_seconds())
+            message = outcome.get(timeout=patience.total_seconds())
         except queue.Empty:
             return False
         if message:
@@ -203,11 +210,20 @@ def bury(thing: Any) -> None:
 
 def take_apart(things: list[Any], under_way: list[Any] | None = None) -> None:
     """Let go of a group of gloo's in a thread of its own: its loop looks only every ten milliseconds whether it is to
-    end. The process waits for the thread, not the next generation.
+    end. The process waits a little for the thread when it ends, not the next generation.
     """
     if things != [None]:
         arguments = (things, under_way or [])
-        threading.Thread(target=part_with, args=arguments, name="tutti-take-apart", daemon=False).start()
+        threading.Thread(target=part_with, args=arguments, name=APART, daemon=True).start()
+
+
+@atexit.register
+def finish_parting() -> None:
+    """What is being taken apart when the process ends has a moment for it; a thread that never ends is left."""
+    until = time.monotonic() + 2 * GIVE_UP_S
+    for thread in threading.enumerate():
+        if thread.name == APART:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def part_with(things: list[Any], under_way: list[Any]) -> None:
@@ -308,6 +324,7 @@ class HoldingGroup(dist.ProcessGroup):
         self._pending: weakref.WeakSet[HeldWork] = weakref.WeakSet()
         self._starting = threading.Lock()
         self._named = ["", ""]
+        self._shut: sockets.Known = {}
         before = sockets.connected()
         # Kept, because gloo calls it and does not own it.
         self._meeting = Meeting(store)
@@ -354,7 +371,12 @@ class HoldingGroup(dist.ProcessGroup):
     def cut(self) -> None:
         """Close the connections, whoever still waits on them."""
         mine, self._sockets = self._sockets, {}
+        self._shut.update(mine)
         sockets.shut(mine)
+
+    def is_dead(self) -> bool:
+        """Whether gloo has closed every connection that was cut, and none of its threads does anything."""
+        return not sockets.remaining(self._shut) and sockets.is_idle(WORKERS)
 
     def give_up(self, message: str) -> None:
         self.failure = self.failure or message

@@ -41,19 +41,29 @@ def take_place(job: Job) -> None:
     member = member_of(job)
     member.wait_place()
     if member.standby is not None and member.announced.number == 0:
-        job.is_standby = True
-        job.group.form_alone()
-        fsdp.build_alone(lambda: job.is_standby and job.group.world == 1)
-        job.set_place(member.standby["rank"], member.standby["world"])
+        build_beside(job, member.standby["rank"], member.standby["world"])
         return
     generation = member.announced
-    while True:
-        try:
-            job.group.form(generation, member.name, partial(is_replaced, member, generation))
-            break
-        except GroupLost as error:
-            generation = next_generation(job, generation.number, str(error))
+    try:
+        job.group.form(generation, member.name, partial(is_replaced, member, generation))
+    except GroupLost as error:
+        # In the next one may be somebody whose model is built already, and who will not build one together with us.
+        generation = next_generation(job, generation.number, str(error))
+        rank = generation.rank(member.name)
+        if rank is None:
+            release(job)
+            return
+        build_beside(job, rank, len(generation.members))
+        return
     adopt(job, generation)
+
+
+def build_beside(job: Job, rank: int, world: int) -> None:
+    """The model is built in a group of one, and told the place it will have."""
+    job.is_standby = True
+    job.group.form_alone()
+    fsdp.build_alone(lambda: job.is_standby and job.group.is_alone)
+    job.set_place(rank, world)
 
 
 def adopt(job: Job, generation: Generation) -> None:
@@ -79,7 +89,7 @@ def let_go(member: Member) -> None:
 
 def is_overtaken(job: Job, member: Member) -> bool:
     """Whether this generation is known to be broken: the agent has announced one without somebody who is gone."""
-    return member.announced.number > job.group.number and member.announced.is_urgent
+    return not job.group.is_alone and member.announced.number > job.group.number and member.announced.is_urgent
 
 
 def enter(job: Job) -> None:

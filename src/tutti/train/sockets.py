@@ -1,4 +1,4 @@
-"""The connections that a process group opened, so that they can be closed from outside of it.
+"""The connections of a process group, so that they can be closed from outside of it, and the threads that use them.
 
 gloo closes its connections when the last reference to it goes. A collective that is still under way in one of its
 threads is such a reference, and may itself wait for a peer that waits for us: nobody would ever let go.
@@ -84,3 +84,23 @@ def check_still(number: int, inode: int) -> None:
     found = os.fstat(number)
     if not (stat.S_ISSOCK(found.st_mode) and found.st_ino == inode):
         raise OSError("the number means something else by now")
+
+
+def remaining(sockets: Known) -> bool:
+    """Whether any of these is still open here."""
+    for number, inode in sockets.items():
+        with contextlib.suppress(OSError):
+            check_still(number, inode)
+            return True
+    return False
+
+
+def is_idle(name: str) -> bool:
+    """Whether all threads of this process with that name sleep; without one nothing is known, and the answer is no."""
+    found = []
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/stat") as stat_file:
+            program, _, rest = stat_file.read().rpartition(")")
+            if program.partition("(")[2] == name:
+                found.append(rest.split()[0])
+    return bool(found) and set(found) == {"S"}

@@ -16,6 +16,7 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -28,20 +29,25 @@ WARM = ("numpy", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data", 
 Child = Callable[[], int]
 
 
-def main() -> int:
-    """Get warm, say so, then fork what is asked for."""
-    child = warm_and_serve(lines.Lines(socket.socket(fileno=int(sys.argv[1]))))
-    return child() if child else 0
-
-
 def serve_and_exit(connection: socket.socket) -> NoReturn:
-    """The same in a fork of the launcher, which must not return into the launcher's own code."""
+    """Get warm, say so, then fork what is asked for."""
     child = warm_and_serve(lines.Lines(connection))
-    code = child() if child else 0
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    end(child() if child else 0)
+
+
+def end(code: int) -> NoReturn:
+    """As a program ends: its threads come to their end, then what was registered for it is done. But the interpreter is
+    not taken apart: that takes time, and threads of gloo's that still wait for somebody would hang or abort it.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        ctypes.CDLL(None).fflush(None)
+    finally:
+        os._exit(code)
 
 
 def warm_and_serve(line: lines.Lines) -> Child | None:
@@ -168,4 +174,4 @@ def keep_store(reply: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    serve_and_exit(socket.socket(fileno=int(sys.argv[1])))

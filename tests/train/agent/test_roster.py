@@ -133,6 +133,24 @@ def test_stuck_without_a_loss_forms_again():
     assert play.go().roster.generation.number == 2
 
 
+def test_whoever_waits_for_one_that_is_stuck_is_called_into_the_next():
+    play = started()
+    number = play.roster.generation.number
+    play.roster.stuck("m0", number)
+    assert play.go().roster.generation.number == number
+    play.roster.is_vain = True
+    following = play.roster.orders()[0].generation
+    assert (following.number, following.members, following.is_urgent) == (number + 1, play.members, True)
+
+
+def test_who_came_in_time_and_found_no_place_stands_by():
+    play = Play(want=4, restarts=0, listed=(2, 4)).go()
+    for name in ("m0", "m1", "m2"):
+        play.roster.joined(name)
+    assert play.lose("m3").members == ("m0", "m1")
+    assert play.form().join_all().lose("m1").members == ("m0", "m2")
+
+
 def test_stuck_for_ever_is_a_failure_with_a_reason():
     play = started()
     for number in range(1, 30):

@@ -34,6 +34,8 @@ OPTIONS: dict[str, Any] = {
     "per_member": 0,
     "lr_rule": "",
     "microbatch": 0,
+    # Who freezes when it is about to meet the others for the first time.
+    "shy": [],
     # So many runs through the data, one after the other, each of all epochs.
     "phases": 1,
     # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
@@ -119,6 +121,8 @@ def inject(step):
         threading.Event().wait()
     elif fault == "partition":
         cut_sockets()
+    elif fault == "deaf":
+        lose_the_news()
     elif fault == "node":
         lose_node()
     elif fault == "node and agent":
@@ -142,6 +146,19 @@ def cut_sockets():
             continue
 
 
+def lose_the_news():
+    """Our next collective never says that it has ended, as gloo's do that were sending when the connection went."""
+    from tutti.train import hold
+
+    usual = hold.look_at
+
+    def wait_on(_work):
+        hold.look_at = usual
+        return lambda patience: time.sleep(patience.total_seconds())
+
+    hold.look_at = wait_on
+
+
 def lose_node():
     """Everything in our failure domain at once: its memory, its other members, and we."""
     folder = Path(os.environ["TUTTI_TRAIN_AGENT"])
@@ -152,6 +169,16 @@ def lose_node():
         if domain == domains[MEMBER] and member != MEMBER:
             os.kill(int((Path(os.environ["OUT"]) / f"{member}.pid").read_text()), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze_at_the_door():
+    """In the moment in which the others begin to wait for us."""
+    from tutti.train.group import Group
+
+    def freeze(*_):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    setattr(Group, "form", freeze)  # noqa: B010 - a method may not be assigned to by name
 
 
 def wrapped(model, job):
@@ -174,6 +201,8 @@ def main():
         faulthandler.dump_traceback_later(OPTIONS["dump"])
     torch.manual_seed(7)
     (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
+    if MEMBER in OPTIONS["shy"]:
+        freeze_at_the_door()
     job = train.join()
     base = Model()
     model = wrapped(base, job)

@@ -31,6 +31,7 @@ EXPECTED_S = 0.001
 CALM_S = 1.0
 LAST_S = 5.0
 LASTING_S = 1.0
+VAIN_S = 0.3
 
 
 class Hands(Protocol):
@@ -128,6 +129,7 @@ class Agent:
             self._look_for_hangs()
             self._reap_left_behind()
         self.roster.is_calm = self._is_calm()
+        self.roster.is_vain = self._is_vain()
         self._follow_orders()
 
     def glance(self) -> bool:
@@ -223,6 +225,9 @@ class Agent:
     def _welcome(self, seat: Seat) -> None:
         if self.roster.joined(seat.name):
             return
+        self._stand_by(seat)
+
+    def _stand_by(self, seat: Seat) -> None:
         place = len(self.roster.generation.members)
         standby = {"say": "standby", "rank": place, "world": place + 1, "store": self.roster.store}
         self.say(seat.name, {**standby, "domain": seat.domain})
@@ -426,13 +431,22 @@ class Agent:
         steps = (self.beats.read(seat.index).step for seat in self._active())
         return self._formed_at >= 0 and all(step > self._formed_at for step in steps)
 
+    def _is_vain(self) -> bool:
+        """Whether some have lost their connections and all others wait for them: they may never hear of it."""
+        active = self._active()
+        waiting = [seat for seat in active if not self.roster.is_stuck(seat.name)]
+        if not waiting or len(waiting) == len(active):
+            return False
+        since = [self.beats.read(seat.index).waits_ns for seat in waiting]
+        return all(since) and time.monotonic_ns() - max(since) > VAIN_S * 1e9
+
     def _announce(self, order: roster.Announce) -> None:
         self._announced_at, self._formed_at = time.monotonic(), -1
         domains = tuple(self.seats[name].domain for name in order.generation.members)
         following = replace(order.generation, store=self.hands.store(), domains=domains)
         before = set(self.roster.generation.members)
         self._note_down(following)
-        self.roster.announced(following)
+        left_over = self.roster.announced(following)
         self.parked = ""
         self.story.tell(
             "generation", f"generation {following.number}: {len(following.members)} members ({following.reason})",
@@ -440,6 +454,8 @@ class Agent:
         )  # fmt: skip
         for name in before | set(following.members):
             self.say(name, {"say": "generation", **following.to_record()})
+        for name in left_over:
+            self._stand_by(self.seats[name])
 
     def _note_down(self, following: Generation) -> None:
         try:

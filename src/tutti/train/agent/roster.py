@@ -94,6 +94,8 @@ class Roster:
     holes: int = 0
     is_ending: bool = False
     is_calm: bool = True
+    is_vain: bool = False
+    """Whether those that are not stuck wait for those that are."""
     attempt: int = 0
 
     # facts
@@ -192,8 +194,10 @@ class Roster:
             return [Announce(following)]
         return [*self._parked(), *self._spawns(here)]
 
-    def announced(self, generation: Generation) -> None:
-        """A generation is in the journal: its members are active, those of the last one that are not in it leave."""
+    def announced(self, generation: Generation) -> list[str]:
+        """A generation is in the journal: its members are active, those of the last one that are not in it leave. Who
+        came to start with the others and found no place stands by from now on: their names.
+        """
         for name in self.generation.members:
             member = self.members.get(name)
             if member and member.is_here and name not in generation.members:
@@ -207,6 +211,10 @@ class Roster:
                 f"{FRUITLESS} generations in a row committed nothing, and nobody was lost: see why they are stuck",
             )
         self.generation = generation
+        left_over = [member for member in self.members.values() if member.stage is Stage.JOINING]
+        for member in left_over:
+            member.stage = Stage.BUILDING
+        return [member.name for member in left_over]
 
     def lost(self) -> list[str]:
         """Members of the current generation that ended without being asked to."""
@@ -283,16 +291,21 @@ class Roster:
     def _any(self, stage: Stage) -> bool:
         return any(member.stage is stage for member in self.members.values())
 
+    def is_stuck(self, name: str) -> bool:
+        return self.members[name].stuck_in == self.generation.number
+
     def _broken(self) -> bool:
-        """Whether the current generation cannot go on: someone was lost, or everyone left in it is stuck."""
+        """Whether the current generation cannot go on: someone was lost, or everyone left in it is stuck, or waits for
+        somebody who is.
+        """
         if not self.generation.number:
             return False
         left = [self.members[name] for name in self.generation.members if self._stays(name) or name in self.unwanted]
         left = [member for member in left if member.is_here]
-        stuck = [member for member in left if member.stuck_in == self.generation.number]
+        is_over = all(self.is_stuck(member.name) for member in left)
         if self.is_finished:
-            return bool(left) and len(stuck) == len(left)
-        return bool(left) and (bool(self.lost()) or len(stuck) == len(left))
+            return bool(left) and is_over
+        return bool(left) and (bool(self.lost()) or is_over or self.is_vain)
 
     def is_settled(self) -> bool:
         """A planned change waits until the one before it is complete."""
