@@ -34,7 +34,7 @@ endef
 demo: venv-base ## one minute on eight made-up devices: real gangs, promises, repairs, the page
 	@$(call script,examples/demo.py)
 
-check: venv-base ## style, types, import layers, links, shape
+check: venv ## style, types, import layers, links, shape
 	@$(RUN) tools/check.py
 
 test: venv check ## check, then every test
