@@ -4,6 +4,8 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,8 @@ from tutti.errors import Misused
 if TYPE_CHECKING:
     from tutti.engine.policy import Policy
     from tutti.sim.experiment import Case, Options, Outcome
-    from tutti.sim.traces.log import Bad
+    from tutti.sim.generate import Load
+    from tutti.sim.traces.log import Bad, Log
 
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 MOST_LISTED = 10
@@ -248,30 +251,30 @@ def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], o
     log = drawn_anew(read_trace(path, options.skip_bad), load, 0)
     seeds = int(str(rest["seeds"]))
     case = prepare(log, options)
-    bar = Bar()
-    found = played(case, chosen, bar)
-    more = [found]
-    for draw in range(1, seeds):
-        if any(outcome.interrupted for outcome in more[-1]):
-            break
-        again = msgspec.structs.replace(options, seed=options.seed + draw, keep_nodes=False)
-        more.append(played(prepare(drawn_anew(log, load, draw), again), chosen, bar))
-    bar.clear()
-    show(case, found, output, more if seeds > 1 else [])
+    again = [partial(draw_again, log, load, options, draw) for draw in range(1, seeds)]
+    found = played([lambda: case, *again], chosen)
+    show(case, found[0], output, found if seeds > 1 else [])
     if rest["out"]:
-        write(case, found, Path(str(rest["out"])))
+        write(case, found[0], Path(str(rest["out"])))
 
 
-def played(case: "Case", policies: list["Policy"], bar: "Bar") -> list["Outcome"]:
-    """One case under each policy, until somebody interrupts it."""
-    from tutti.sim.experiment import play  # noqa: PLC0415
+def draw_again(log: "Log", load: "Load | None", options: "Options", draw: int) -> "Case":
+    """The same kind of trace once more, made when it is played."""
+    from tutti.sim.experiment import prepare  # noqa: PLC0415
+    from tutti.sim.seeds import drawn_anew  # noqa: PLC0415
 
-    found: list[Outcome] = []
-    for policy in policies:
-        found.append(play(case, policy, bar.tell))
-        if found[-1].interrupted:
-            break
-    return found
+    options = msgspec.structs.replace(options, seed=options.seed + draw, keep_nodes=False)
+    return prepare(drawn_anew(log, load, draw), options)
+
+
+def played(cases: list[Callable[[], "Case"]], policies: list["Policy"]) -> list[list["Outcome"]]:
+    """Each case under each policy, as many at once as there are cores, until somebody interrupts it."""
+    from tutti.sim.abreast import Play, play_all  # noqa: PLC0415
+
+    bar = Bar()
+    found = play_all([Play(case, policy) for case in cases for policy in policies], bar.tell)
+    bar.clear()
+    return [found[at : at + len(policies)] for at in range(0, len(found), len(policies))]
 
 
 def options_of(rest: dict[str, object]) -> "Options":
@@ -366,21 +369,36 @@ class Bar:
         self.shown = False
         self.begun: dict[str, tuple[float, int]] = {}
         """When a policy was first heard of, and how many jobs were over by then."""
+        self.far: dict[str, tuple[int, int]] = {}
+        """How many jobs are over of how many, under each policy that is being played."""
         self.last = 0.0
 
     def tell(self, policy: str, done: int, total: int) -> None:
         """So many of so many are over."""
         now = time.monotonic()
-        since, before = self.begun.setdefault(policy, (now, done))
+        if done < self.far.get(policy, (0, 0))[0]:
+            del self.begun[policy]
+        self.begun.setdefault(policy, (now, done))
+        self.far[policy] = done, total
         if not sys.stderr.isatty() or now - self.last < 0.2:
             return
         self.last, self.shown = now, True
-        rate = (done - before) / (now - since) if now > since else 0.0
-        pace = f"  {rate:,.0f} jobs/s  {(total - done) / rate:,.0f} s left" if rate else ""
+        click.echo(f"\r{self.line(now)}\x1b[K", err=True, nl=False)
+
+    def line(self, now: float) -> str:
+        """Everybody who plays now: who, how far together, how fast, how long yet."""
+        far = {policy: each for policy, each in self.far.items() if each[0] < each[1]}
+        done, total = (sum(each) for each in zip(*far.values(), strict=True)) if far else (1, 1)
+        rate, left = 0.0, 0.0
+        for policy, (mine, all_of_them) in far.items():
+            since, before = self.begun[policy]
+            pace = (mine - before) / (now - since) if now > since else 0.0
+            rate += pace
+            left = max(left, (all_of_them - mine) / pace) if pace else left
         filled = 24 * done // max(total, 1)
         gauge = "#" * filled + "." * (24 - filled)
-        line = f"{policy:<14} [{gauge}] {done:,}/{total:,}{pace}"
-        click.echo(f"\r{line}\x1b[K", err=True, nl=False)
+        speed = f"  {rate:,.0f} jobs/s  {left:,.0f} s left" if rate else ""
+        return f"{', '.join(far):<14} [{gauge}] {done:,}/{total:,}{speed}"
 
     def clear(self) -> None:
         """Take the line away."""

@@ -206,13 +206,13 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
         look_at(simulation, ledger, ends, moment)
     if case.keep_nodes:
         sample(simulation, ledger, samples, rows[0].at, max((rows[-1].at - rows[0].at) // SAMPLES, SECOND))
-    begun = time.perf_counter()
+    begun = time.process_time()
     interrupted = False
     try:
         simulation.run((lambda done, total: told(policy.name, done, total)) if told else None)
     except KeyboardInterrupt:
         interrupted = True
-    took = time.perf_counter() - begun
+    took = time.process_time() - begun
     report = ledger.report(simulation.driver.world, max(simulation.now, 1))
     goodput = _goodput(simulation.record, report, ends, window, case.devices)
     metrics = measure(simulation.record, policy.name, case.devices, goodput, took, case.since)
