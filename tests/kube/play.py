@@ -137,11 +137,13 @@ class Play:
 
         return await self.until(check, f"{prefixes} bound")
 
-    async def until_told(self, group: str, status: str, kind: str = "PodGroupInitiallyScheduled"):
-        """Wait until a native group's condition says so; answers with the condition."""
+    async def until_told(self, group: str, status: str, tree: bool = False):
+        """Wait until the condition of a native group, or of a tree of them, says so; answers with the condition."""
+        kind = f"{'Composite' if tree else ''}PodGroupInitiallyScheduled"
+        place = "v1alpha3/namespaces/default/compositepodgroups" if tree else "v1beta1/namespaces/default/podgroups"
 
         async def check():
-            found = await self.stage.get(f"/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/{group}")
+            found = await self.stage.get(f"/apis/scheduling.k8s.io/{place}/{group}")
             conditions = found.get("status", {}).get("conditions", [])
             return next((c for c in conditions if c["type"] == kind and c["status"] == status), None)
 

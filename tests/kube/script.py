@@ -33,6 +33,7 @@ EXPECTATIONS = frozenset(
         "untold",
         "phase",
         "event",
+        "record",
     ]
 )
 
@@ -379,9 +380,10 @@ class Script:
         await self.play.until(check, f"{plain[0]} in {plain[1]}")
 
     async def do_condition(self, plain: list[str], said: dict[str, str]) -> None:
-        """condition GROUP STATUS REASON: of a native group"""
-        found = await self.play.until_told(plain[0], plain[1])
+        """condition GROUP STATUS REASON [text=] [tree=yes]: of a native group, or of a tree of them"""
+        found = await self.play.until_told(plain[0], plain[1], "tree" in said)
         assert found["reason"] == plain[2], found
+        assert said.get("text", "") in found["message"], found
 
     async def do_told(self, plain: list[str], said: dict[str, str]) -> None:
         """told POD REASON TEXT: the condition of a pod that waits"""
@@ -406,14 +408,16 @@ class Script:
         assert not [e for e in events if e["regarding"]["name"] == plain[0]]
 
     async def do_phase(self, plain: list[str], said: dict[str, str]) -> None:
-        """phase GROUP PHASE dialect=...: of a group of a dialect that has phases"""
+        """phase GROUP PHASE dialect=... [running=] [succeeded=] [failed=]: of a group of a dialect that has phases"""
         api, version = dialects.GROUPS[said["dialect"]]
         path = f"/apis/{api}/{version}/namespaces/default/podgroups/{plain[0]}"
+        counts = {name: int(said[name]) for name in ("running", "succeeded", "failed") if name in said}
 
         async def check() -> bool:
-            return bool((await self.stage.get(path)).get("status", {}).get("phase") == plain[1])
+            status = (await self.stage.get(path)).get("status", {})
+            return bool(status.get("phase") == plain[1]) and all(status.get(n) == count for n, count in counts.items())
 
-        await self.play.until(check, f"{plain[0]} {plain[1]}")
+        await self.play.until(check, f"{plain[0]} {plain[1]} {counts}")
 
     async def do_event(self, plain: list[str], said: dict[str, str]) -> None:
         """event REASON TEXT [times=]: somebody was told, so often in all"""
@@ -430,6 +434,15 @@ class Script:
         if "times" in said:
             await self.still()
             assert await told() == int(said["times"]), plain
+
+    async def do_record(self, plain: list[str], said: dict[str, str]) -> None:
+        """record GANG KIND: where it was put is written down, and goes with the very object that declares it"""
+        records = await self.stage.items("/apis/tutti.dev/v1alpha1/placements")
+        mine = [r for r in records if r["spec"]["gang"].partition("@")[0] == f"default/{plain[0]}"]
+        (owner,) = [owner for record in mine for owner in record["metadata"]["ownerReferences"]]
+        assert owner["kind"] == plain[1], owner
+        place = f"/apis/{owner['apiVersion']}/namespaces/default/{plain[1].lower()}s/{owner['name']}"
+        assert (await self.stage.get(place))["metadata"]["uid"] == owner["uid"]
 
     async def _domains(self, prefix: str, label: str) -> list[str]:
         labels = {n["metadata"]["name"]: n["metadata"]["labels"] for n in await self.stage.items("/api/v1/nodes")}

@@ -41,6 +41,7 @@ class Seen:
         "queue",
         "rank",
         "reason",
+        "refused",
         "spec",
         "spoken",
         "time",
@@ -78,6 +79,8 @@ class Seen:
         self.polite = False
         """It may not preempt others."""
         self.movable = False
+        self.refused = ""
+        """What it asks for, beside its spec, that cannot be had."""
         self.queue = NO_QUEUE
         self.time = 0
         self.created = 0

@@ -200,6 +200,17 @@ class Groups:
                 self.extras[key] = root
                 self._assign(key, key, "")
 
+    def is_part(self, key: str) -> bool:
+        """Whether a group starts only as a part of another gang, which is told in its stead."""
+        return self._into.get(key, key) != key
+
+    def parts_of(self, gang: GangSeen) -> list[Declared]:
+        """Groups, other than its own, that a gang is made of."""
+        if gang.declared is None or not (gang.declared.is_tree or gang.declared.partners):
+            return []
+        inside = (key for key in self._inside(gang.key, gang.declared) if self._into.get(key) == gang.key)
+        return [self.groups[key] for key in inside if key != gang.key]
+
     def is_early(self, key: str) -> bool:
         """Whether a group has to wait for the others of its tree to sit first."""
         root = self.extras.get(key, "")

@@ -11,7 +11,7 @@ from tutti.engine.model import NodeState, Queue
 from tutti.jobs.kube import objects
 from tutti.jobs.kube.declared import gang_name
 from tutti.jobs.kube.gang import Ground as Known
-from tutti.jobs.kube.read import OURS, asked_queue, declared, from_pod, is_gated, is_movable, member, run_time
+from tutti.jobs.kube.read import OURS, asked_queue, declared, from_pod, is_gated, is_movable, member, refused, run_time
 from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
 
 from .gangs import GangSeen, Seen
@@ -230,7 +230,7 @@ class Intake(Groups):
         seen.created = moment(pod.metadata.creation_timestamp)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
-        seen.queue, seen.movable = asked_queue(pod), is_movable(pod)
+        seen.queue, seen.movable, seen.refused = asked_queue(pod), is_movable(pod), refused(pod)
         seen.group = gang_name(seen.namespace, said.group, said.dialect)
         gang = self._enter(seen, said.group, from_pod(pod, said))
         gang.joined = self.arrived = time.monotonic()

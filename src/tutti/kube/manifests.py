@@ -94,6 +94,6 @@ def network(namespace: str) -> dict[str, Any]:
             "podSelector": {"matchLabels": LABELS},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"port": 8080}]}],
-            "egress": [{"ports": [{"port": 443}, {"port": 6443}, {"port": 53, "protocol": "UDP"}]}],
+            "egress": [{"ports": [{"port": 443}, {"port": 6443}, {"port": 53, "protocol": "UDP"}, {"port": 53}]}],
         },
     }

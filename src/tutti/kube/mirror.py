@@ -195,6 +195,7 @@ class Mirror(Intake):
             polite=any(pod.polite for pod in pods),
             estimate=self.estimates.get(said.owner, 0),
             queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
+            refused=next((pod.refused for pod in pods if pod.refused), ""),
             movable=bool(pods) and all(pod.movable for pod in pods),
             gathers=any(present.values()) and not gang.is_seated and not any(pod.node for pod in pods),
             last=self._last(gang, said, present),
@@ -325,6 +326,7 @@ class Mirror(Intake):
                 self.recharge(pod)
         if gang.seats:
             gang.desired = [list(nodes.items()) for nodes in counts]
+            gang.landed = len(gang.seats)
         return gang.desired
 
     def _can_sit(self, pod: Seen) -> bool:

@@ -7,6 +7,7 @@ from tutti.jobs.kube.objects import Thing
 from tutti.jobs.kube.wants import digest
 
 from .gangs import GangSeen, Where
+from .status import reference
 
 GROUP, VERSION, PLURAL = "tutti.dev", "v1alpha1", "placements"
 PATH = f"/apis/{GROUP}/{VERSION}"
@@ -57,19 +58,8 @@ def placement(gang: GangSeen, scheduler: str, generation: str, deadline: str) ->
 
 def _owners(gang: GangSeen) -> list[dict[str, Any]]:
     """The group object, so that the record goes with it."""
-    declared = gang.declared
-    kinds = {
-        "native": "scheduling.k8s.io/v1beta1",
-        "coscheduling": "scheduling.x-k8s.io/v1alpha1",
-        "koordinator": "scheduling.sigs.k8s.io/v1alpha1",
-        "volcano": "scheduling.volcano.sh/v1beta1",
-        "kai": "scheduling.run.ai/v2alpha2",
-    }
-    if declared is None or not declared.uid or declared.dialect not in kinds:
-        return []
-    kind = "CompositePodGroup" if declared.dialect == "native" and len(declared.parts) > 1 else "PodGroup"
-    api = "scheduling.k8s.io/v1alpha3" if kind == "CompositePodGroup" else kinds[declared.dialect]
-    return [{"apiVersion": api, "kind": kind, "name": declared.name, "uid": declared.uid}]
+    about = reference(gang.declared) if gang.declared is not None else None
+    return [{key: about[key] for key in ("apiVersion", "kind", "name", "uid")}] if about is not None else []
 
 
 def written(where: Where) -> str:

@@ -24,6 +24,7 @@ WRITES = (
     Right("", "pods/status", ("patch",), "say on a pod why it waits, for people and autoscalers"),
     Right("events.k8s.io", "events", ("create", "list"), "one event per change; the story of a gang"),
     Right("scheduling.k8s.io", "podgroups/status", ("patch",), "the condition of a native group"),
+    Right("scheduling.k8s.io", "compositepodgroups/status", ("patch",), "the condition of a tree of native groups"),
     Right("scheduling.x-k8s.io", "podgroups/status", ("patch",), "the phase of a coscheduling group"),
     Right("scheduling.sigs.k8s.io", "podgroups/status", ("patch",), "the phase of a Koordinator group"),
     Right("scheduling.volcano.sh", "podgroups/status", ("patch",), "phase and conditions of a Volcano group"),

@@ -48,7 +48,6 @@ from .mirror import FILLING, Mirror, drift
 from .queues import OURS
 from .rows import device_of
 from .service import Service
-from .status import GROUPS
 from .tell import Teller
 from .verify import objection
 from .watch import Listener
@@ -111,7 +110,6 @@ class Scheduler:
     async def read_once(self) -> None:
         """List everything there is."""
         self.served = await served(self.api, self.config.dialects)
-        self.teller.api_versions = versions(self.served)
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
         await asyncio.gather(*(listener.list() for listener in self.listeners.values()))
@@ -124,7 +122,6 @@ class Scheduler:
                 for kind in await served(self.api, self.config.dialects):
                     if kind.path not in self.listeners:
                         self.served.append(kind)
-                        self.teller.api_versions = versions(self.served)
                         self.listeners[kind.path] = self._listener(kind)
                         group.create_task(self.listeners[kind.path].follow())
 
@@ -507,13 +504,6 @@ def _named(thing: Thing, kind: Served) -> Thing:
     """Items of a list do not say what they are."""
     thing.api_version, thing.kind = kind.api_version, kind.kind.name
     return thing
-
-
-def versions(kinds: list[Served]) -> dict[str, str]:
-    """The version of each dialect's groups that this cluster serves."""
-    names = {group.removesuffix("/"): dialect for dialect, (group, _, _) in GROUPS.items()}
-    found = {name.partition("/")[0]: dialect for name, dialect in names.items()}
-    return {found[k.kind.group]: k.api_version for k in kinds if k.kind.group in found and k.kind.plural == "podgroups"}
 
 
 def moment() -> int:

@@ -6,6 +6,7 @@ and never by force; the table in the documentation is made from it.
 
 from typing import Any, NamedTuple
 
+from tutti.engine.model import Token
 from tutti.jobs.kube.declared import Declared
 
 from .lease import stamp
@@ -22,12 +23,29 @@ class Row(NamedTuple):
 
 
 OWNERSHIP = (
-    Row("native", "user or Job controller", "nobody", "scheduler", "conditions[PodGroupInitiallyScheduled]"),
     Row(
-        "coscheduling", "user or operator", "nobody", "scheduler-plugins controller", "phase, where it is not set by it"
+        "native",
+        "user or Job controller",
+        "nobody",
+        "scheduler",
+        "conditions: PodGroupInitiallyScheduled (in 1.36 PodGroupScheduled), CompositePodGroupInitiallyScheduled",
     ),
-    Row("koordinator", "user or operator", "nobody", "Koordinator controller", "phase, where it is not set by it"),
-    Row("volcano", "user or Volcano controller", "scheduler (Inqueue)", "scheduler", "phase, conditions"),
+    Row(
+        "coscheduling",
+        "user or operator",
+        "nobody",
+        "scheduler-plugins controller",
+        "phase and counters, where they are not set by it",
+    ),
+    Row(
+        "koordinator",
+        "user or operator",
+        "nobody",
+        "Koordinator controller",
+        "phase and counters, where they are not set by it",
+    ),
+    Row("volcano", "user or Volcano controller", "scheduler (Inqueue)", "scheduler", "phase, conditions, counters"),
+    Row("kube-batch", "user", "nobody", "scheduler", "pod conditions and events only"),
     Row("kai", "podgrouper", "nobody", "scheduler", "schedulingConditions"),
     Row("yunikorn", "user (annotations)", "nobody", "no object", "pod conditions and events only"),
     Row("kueue", "user (labels)", "Kueue (gates)", "Kueue", "pod conditions and events only"),
@@ -39,63 +57,72 @@ class News(NamedTuple):
     """What is to be told of a gang."""
 
     state: str
-    """waiting, started, running"""
+    """waiting, started, running, short, over"""
     token: str = ""
     message: str = ""
+
+
+class Counts(NamedTuple):
+    """How many pods a group has, and how many of them run, have succeeded, have failed."""
+
     members: int = 0
     running: int = 0
+    succeeded: int = 0
+    failed: int = 0
 
 
-GROUPS = {
-    "native": ("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup"),
-    "coscheduling": ("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup"),
-    "koordinator": ("scheduling.sigs.k8s.io/v1alpha1", "podgroups", "PodGroup"),
-    "volcano": ("scheduling.volcano.sh/v1beta1", "podgroups", "PodGroup"),
-    "kai": ("scheduling.run.ai/v2alpha2", "podgroups", "PodGroup"),
-}
+PLURALS = {"PodGroup": "podgroups", "CompositePodGroup": "compositepodgroups"}
+COUNTED = frozenset({"coscheduling", "koordinator", "volcano"})
+"""Dialects whose groups say how many of their pods run."""
+LASTING = frozenset({"running", "short", "over"})
+"""States in which it is told when one more has succeeded or failed; before, only that the gang starts."""
 
 
-def reference(declared: Declared, api_versions: dict[str, str]) -> dict[str, str] | None:
-    """The group object itself; None for dialects that have none."""
-    found = GROUPS.get(declared.dialect)
-    if found is None or not declared.uid:
+def reference(declared: Declared) -> dict[str, str] | None:
+    """The group object itself; None for groups that only pods declare."""
+    if not declared.api:
         return None
-    version, _, kind = found
-    version = api_versions.get(declared.dialect, version)
-    ref = {"apiVersion": version, "kind": kind, "name": declared.name, "namespace": declared.namespace}
-    return ref | {"uid": declared.uid}
+    ref = {"apiVersion": declared.api, "kind": declared.kind, "name": object_name(declared)}
+    return ref | {"namespace": declared.namespace, "uid": declared.uid}
 
 
-def path_of(declared: Declared, api_versions: dict[str, str]) -> str:
+def object_name(declared: Declared) -> str:
+    """The name of the object; a Workload of 1.35 declares several groups."""
+    return declared.name.partition("/")[0]
+
+
+def path_of(declared: Declared) -> str:
     """Where the group object is."""
-    version, plural, _ = GROUPS[declared.dialect]
-    version = api_versions.get(declared.dialect, version)
-    return f"/apis/{version}/namespaces/{declared.namespace}/{plural}/{declared.name}"
+    place = f"/apis/{declared.api}/namespaces/{declared.namespace}"
+    return f"{place}/{PLURALS[declared.kind]}/{object_name(declared)}"
 
 
-def status_of(declared: Declared, news: News) -> dict[str, Any] | None:
+def status_of(declared: Declared, news: News, counts: Counts = Counts()) -> dict[str, Any] | None:  # noqa: B008
     """The part of the status that is ours; None where nothing is."""
-    match declared.dialect:
-        case "native":
+    if declared.kind not in PLURALS:
+        return None
+    match declared.api.partition("/")[0]:
+        case "scheduling.k8s.io":
             # Once it was scheduled it stays scheduled, whatever happens later; upstream promises that.
-            return None if declared.scheduled else _native(news)
-        case "volcano":
-            return _volcano(news, declared.uid)
-        case "coscheduling" | "koordinator":
-            return (
-                {"phase": {"waiting": "Pending", "started": "Scheduled", "running": "Running"}[news.state]}
-                if (declared.dialect == "koordinator")
-                else {"phase": {"waiting": "Pending", "started": "Scheduling", "running": "Running"}[news.state]}
-            )
-        case "kai":
+            return None if declared.scheduled or news.state in ("short", "over") else _native(declared, news)
+        case "scheduling.volcano.sh":
+            return _volcano(news, declared.uid, counts)
+        case "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io":
+            return {"phase": _phase(declared, news, counts), **_counters(counts)}
+        case "scheduling.run.ai":
             return _kai(news)
     return None
 
 
-def _native(news: News) -> dict[str, Any]:
+def _counters(counts: Counts) -> dict[str, int]:
+    return {"running": counts.running, "succeeded": counts.succeeded, "failed": counts.failed}
+
+
+def _native(declared: Declared, news: News) -> dict[str, Any]:
     done = news.state != "waiting"
+    said = "PodGroupScheduled" if declared.api.endswith("v1alpha2") else f"{declared.kind}InitiallyScheduled"
     condition = {
-        "type": "PodGroupInitiallyScheduled",
+        "type": said,
         "status": "True" if done else "False",
         "reason": "Scheduled" if done else "Unschedulable",
         "message": news.message[:1024],
@@ -104,28 +131,35 @@ def _native(news: News) -> dict[str, Any]:
     return {"conditions": [condition]}
 
 
-def _volcano(news: News, uid: str) -> dict[str, Any]:
-    scheduled = news.state != "waiting"
-    reasons = {"WaitingForMembers": "NotEnoughTasks"}
+def _phase(declared: Declared, news: News, counts: Counts) -> str:
+    """The phase as the controllers of coscheduling and Koordinator count it."""
+    if news.state == "over":
+        return "Finished" if counts.succeeded >= max(declared.min, 1) or not counts.failed else "Failed"
+    if news.state == "running":
+        return "Running"
+    if news.state == "started" and declared.dialect == "koordinator":
+        return "Scheduled"
+    return "Pending" if counts.members < declared.min else "Scheduling"
+
+
+def _volcano(news: News, uid: str, counts: Counts) -> dict[str, Any]:
+    phase = {"waiting": "Inqueue", "short": "Unknown", "over": "Completed"}.get(news.state, "Running")
+    lacking = {"waiting": "NotEnoughResources", "short": "PodFailed" if counts.failed else "PodDeleted"}
+    reason = lacking.get(news.state, "tasks in gang are ready to be scheduled")
     condition = {
-        "type": "Scheduled" if scheduled else "Unschedulable",
+        "type": "Unschedulable" if news.state in lacking else "Scheduled",
         "status": "True",
-        "reason": "tasks in gang are ready to be scheduled"
-        if scheduled
-        else reasons.get(news.token, "NotEnoughResources"),
+        "reason": "NotEnoughTasks" if news.token == Token.WAITING_FOR_MEMBERS else reason,
         "message": news.message[:1024],
         "lastTransitionTime": stamp()[:19] + "Z",
         "transitionID": uid,
     }
-    phase = {"waiting": "Inqueue", "started": "Running", "running": "Running"}[news.state]
-    return {"phase": phase, "conditions": [condition], "running": news.running}
+    return {"phase": phase, "conditions": [condition], **_counters(counts)}
 
 
 def _kai(news: News) -> dict[str, Any] | None:
-    if news.state == "running":
-        return None
-    if news.state == "started":
-        return {"schedulingConditions": []}
+    if news.state != "waiting":
+        return {"schedulingConditions": []} if news.state == "started" else None
     reason = {"QueueClosed": "QueueDoesNotExist", "QuotaReached": "OverLimit"}.get(news.token, "Unschedulable")
     condition = {
         "type": "UnschedulableOnNodePool",

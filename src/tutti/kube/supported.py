@@ -51,6 +51,10 @@ REFUSED = (
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
+    Field("annotations gpu-fraction, gpu-memory (KAI)", "devices are not shared"),
+    Field("annotation scheduling.koordinator.sh/reservation-affinity", "Reservations are not read"),
+    Field("several entries of Volcano's subGroupPolicy", "one is understood"),
+    Field("KAI's minSubGroup below the number of sub-groups", "such a group starts whole"),
     Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),
     Field(
         "a topology key of an inner CompositePodGroup with several groups below it",

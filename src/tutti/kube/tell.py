@@ -7,7 +7,7 @@ passed.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from tutti.drive.loop import Driver
 from tutti.engine.explain import explain
 from tutti.engine.model import Token
 from tutti.engine.plan import Reason
+from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.objects import Thing
 from tutti.views.why import sentence as in_words
 
@@ -24,7 +25,7 @@ from .http import Broken
 from .lease import stamp
 from .metrics import Metrics
 from .mirror import Mirror
-from .status import News, path_of, pod_condition, reference, status_of
+from .status import COUNTED, LASTING, Counts, News, path_of, pod_condition, reference, status_of
 
 if TYPE_CHECKING:
     from .config import Config
@@ -61,7 +62,9 @@ ELABORATE = 0.05
 NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
 NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
 COMPONENT = "tutti"
-WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "Misdeclared", "Preempted"})
+WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "MembersLost", "Misdeclared", "Preempted"})
+REPORTED = {"waiting": "FailedScheduling", "short": "MembersLost"}
+"""The reason of the event by which a state is told; of all others it is Scheduled."""
 
 
 class Teller:
@@ -74,7 +77,6 @@ class Teller:
         self.metrics = metrics
         self.config = config
         self.hands: Hands | None = None
-        self.api_versions: dict[str, str] = {}
         self._look = asyncio.Event()
         self._events: list[dict[str, object]] = []
         self._at_ease, self._beside = asyncio.Semaphore(WRITERS), asyncio.Semaphore(BESIDE)
@@ -159,7 +161,7 @@ class Teller:
 
     def _tell_one(self, gang: GangSeen, reason: Reason | None) -> "asyncio.Future[list[None]] | None":
         """The writes that one gang needs; None where everything was told."""
-        if self.mirror.is_elsewhere(gang):
+        if self.mirror.is_elsewhere(gang) or self.mirror.is_part(gang.key):
             return None
         self._warn(gang)
         lacking = reason.token is Token.WAITING_FOR_MEMBERS if reason is not None else not gang.is_entered
@@ -167,9 +169,14 @@ class Teller:
             return None
         news = self._news(gang, reason)
         writes = [self._condition(pod, said) for pod, said in self._left_over(gang)]
-        if news is not None and gang.told.get("news") != (news.state, news.token, news.message):
-            writes.append(self._write(gang, news))
+        if news is not None and gang.told.get("news") != (told := (news, self._counted(gang, news))):
+            writes.append(self._write(gang, *told))
         return asyncio.gather(*writes) if writes else None
+
+    def _counted(self, gang: GangSeen, news: News) -> Counts | None:
+        """How many run and have ended, where its dialect tells and it is past its start."""
+        counts = news.state in LASTING and gang.declared is not None and gang.declared.dialect in COUNTED
+        return _counts(gang.pods.values()) if counts else None
 
     def _left_over(self, gang: GangSeen) -> list[tuple[Seen, News]]:
         """Pods that wait although their gang runs, and have not been told why."""
@@ -191,39 +198,50 @@ class Teller:
         return filling
 
     def _news(self, gang: GangSeen, reason: Reason | None) -> News | None:
-        members = len(gang.pods)
-        running = sum(pod.phase == "Running" for pod in gang.pods.values())
         if gang.is_seated and not gang.leaving:
-            if gang.failed_start:
-                return None
-            if gang.up:
-                return News("running", "", "all members run", members, running)
-            return (
-                News("started", "", "all members have a node", members, running) if gang.bound >= gang.least else None
-            )
+            return None if gang.failed_start else self._seated(gang)
         if not gang.is_entered:
             return self._unknown(gang)
         if reason is None or gang.gang is None:
             return None
-        return News("waiting", reason.token.value, self._sentence(gang, reason), members, running)
+        return News("waiting", reason.token.value, self._sentence(gang, reason))
+
+    def _seated(self, gang: GangSeen) -> News | None:
+        if gang.up:
+            return News("running", "", "all members run")
+        if gang.bound >= gang.least:
+            return News("started", "", "all members have a node")
+        text = f"{gang.bound} of at least {gang.least} members are left"
+        return News("short", "", text) if gang.lost or gang.landed >= gang.least else None
 
     def _unknown(self, gang: GangSeen) -> News | None:
-        """A gang the engine has not heard of: a group without pods, or pods without a group."""
-        if any(pod.is_over for pod in gang.pods.values()) or self._has_started(gang):
+        """A gang the engine has not heard of: one that is over, a group without pods, or pods without a group."""
+        if any(pod.is_over for pod in gang.pods.values()):
+            return self._over(gang)
+        if self._has_started(gang):
             return None
         if gang.declared is not None:
             wanted = gang.declared.min
-            return News("waiting", "WaitingForMembers", f"0 of {wanted} members are there") if wanted else None
+            there = f"{len(self.mirror.parts_of(gang))} of {wanted} groups" if gang.declared.is_tree else ""
+            text = f"{there or f'0 of {wanted} members'} are there"
+            return News("waiting", "WaitingForMembers", text) if wanted else None
         if not any(pod.can_be_placed for pod in gang.pods.values()):
             return None
         name, _, dialect = gang.key.partition("@")
         text = f"its group {name} ({dialect or 'native'}) is not there, or only in a version that is not read"
         return News("waiting", "WaitingForMembers", text)
 
+    def _over(self, gang: GangSeen) -> News | None:
+        """All its pods have ended, and nobody has said so yet."""
+        if gang.declared is None or gang.declared.over or not all(pod.is_over for pod in gang.pods.values()):
+            return None
+        failed = sum(pod.phase == "Failed" for pod in gang.pods.values())
+        return News("over", "", f"{failed} of {len(gang.pods)} members failed" if failed else "all members succeeded")
+
     def _has_started(self, gang: GangSeen) -> bool:
         """It ran and is over; nobody is missing."""
-        told = gang.told.get("news") or ("", "", "")
-        return told[0] in ("started", "running") or bool(gang.declared and gang.declared.scheduled)  # type: ignore[index]
+        said = _told(gang).state
+        return said not in ("", "waiting") or bool(gang.declared and gang.declared.scheduled)
 
     def _explained(self, key: str) -> str:
         world = self.driver.world
@@ -246,29 +264,29 @@ class Teller:
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text
 
-    async def _write(self, gang: GangSeen, news: News) -> None:
-        before = str((gang.told.get("news") or ("", "", ""))[0])  # type: ignore[index]
-        changed = (gang.told.get("news") or ("", "", ""))[:2] != (news.state, news.token)  # type: ignore[index]
-        gang.told["news"] = (news.state, news.token, news.message)
-        quiet = _is_refused(gang) or (news.state == "running" and before in ("", "started"))
-        if changed and not quiet:
-            self._event(gang, "Scheduled" if news.state != "waiting" else "FailedScheduling", news)
-        writes = [self._status(gang, news)]
+    async def _write(self, gang: GangSeen, news: News, counts: Counts | None) -> None:
+        before = _told(gang)
+        changed = before[:2] != news[:2]
+        gang.told["news"] = (news, counts)
+        goes_on = news.state == "over" or (news.state == "running" and before.state in ("", "started"))
+        if changed and not goes_on and not _is_refused(gang):
+            self._event(gang, REPORTED.get(news.state, "Scheduled"), news)
+        groups = [gang.declared, *self.mirror.parts_of(gang)] if gang.declared is not None else []
+        writes = [self._status(gang, group, news) for group in groups]
         if news.state == "waiting" and changed and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING):
             pods = [pod for pod in gang.pods.values() if pod.can_be_placed]
             writes += [self._condition(pod, news) for pod in pods]
         await asyncio.gather(*writes)
 
-    async def _status(self, gang: GangSeen, news: News) -> None:
-        declared = gang.declared
-        if declared is None or reference(declared, self.api_versions) is None:
+    async def _status(self, gang: GangSeen, group: Declared, news: News) -> None:
+        """What the object of one group says; a gang may be made of several."""
+        about = reference(group)
+        members = (pod for pod in gang.pods.values() if pod.group == group.key)
+        body = status_of(group, news, _counts(members) if group.dialect in COUNTED else Counts())
+        if about is None or body is None:
             return
-        body = status_of(declared, news)
-        if body is None:
-            return
-        about = reference(declared, self.api_versions) or {}
-        whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": declared.name}}
-        path = f"{path_of(declared, self.api_versions)}/status"
+        whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": about["name"]}}
+        path = f"{path_of(group)}/status"
         await self._in_turn("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
 
     async def _condition(self, pod: Seen, news: News) -> None:
@@ -338,7 +356,7 @@ class Teller:
 
     def _event(self, gang: GangSeen, reason: str, news: News) -> None:
         declared = gang.declared
-        about = reference(declared, self.api_versions) if declared is not None else None
+        about = reference(declared) if declared is not None else None
         if about is None:
             pod = next(iter(gang.pods.values()), None)
             if pod is None:
@@ -353,6 +371,17 @@ class Teller:
             namespace = event["metadata"]["namespace"]  # type: ignore[index]
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             await self._in_turn("POST", path, event, "application/json")
+
+
+def _told(gang: GangSeen) -> News:
+    """What was last told of a gang."""
+    told = gang.told.get("news")
+    return told[0] if isinstance(told, tuple) else News("")
+
+
+def _counts(pods: Iterable[Seen]) -> Counts:
+    phases = Counter(pod.phase for pod in pods)
+    return Counts(phases.total(), phases["Running"], phases["Succeeded"], phases["Failed"])
 
 
 def told_as(news: News) -> str:

@@ -46,6 +46,9 @@ class Declared(Data, frozen=True):
     namespace: str
     name: str
     uid: str = ""
+    api: str = ""
+    """Version and kind of the object that declares it; nothing where only pods do."""
+    kind: str = ""
     min: int = 0
     """Members that must start together; 0 where only the parts say it."""
     total: int = 0
@@ -61,6 +64,8 @@ class Declared(Data, frozen=True):
     priority: int | None = None
     priority_class: str = ""
     preemptible: bool = True
+    preemptible_below: int | None = None
+    """Where it does not say whether it may be preempted: so does a priority lower than this."""
     may_preempt: bool = True
     whole: bool = False
     """Its surplus may not be taken member by member."""
@@ -83,6 +88,8 @@ class Declared(Data, frozen=True):
     created: str = ""
     scheduled: bool = False
     """Its status says that it was started once."""
+    over: bool = False
+    """Its status says that it has ended."""
 
     @property
     def key(self) -> str:

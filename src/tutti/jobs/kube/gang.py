@@ -102,6 +102,8 @@ class Facts(NamedTuple):
     estimate: int = 0
     """How long it runs, as the job above its group says."""
     queue: Asked = NO_QUEUE
+    refused: str = ""
+    """What a pod asks for, beside its spec, that cannot be had."""
     gathers: bool = False
     """Pods are there, and those that are missing may be unlike them."""
     movable: bool = False
@@ -122,24 +124,26 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     roles = tuple(_role(declared, kin, low, want, ground, facts) for kin, low, want in counted)
     names = _names([kin.part for kin, _, _ in counted])
     roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
-    unsupported = declared.unsupported or next(
-        (kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), ""
-    )
+    unsupported = declared.unsupported or facts.refused
+    unsupported = unsupported or next((kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), "")
     problems = (*declared.problems, *facts.problems)
+    priority = _priority(declared, facts, ground)
+    lasts = declared.preemptible_below is not None and priority >= declared.preemptible_below
+    preemptible = declared.preemptible and not lasts
     gang = Gang(
         declared.key,
         roles,
         queue=_queue(declared, ground, facts.queue),
         user=facts.user or declared.namespace,
-        priority=_priority(declared, facts, ground),
+        priority=priority,
         submitted=facts.submitted,
         estimate=_estimate(declared.time or facts.time or facts.estimate),
         within=_level(declared.within, ground),
         near=_level(declared.near, ground),
-        preemptible=declared.preemptible and not facts.spared,
+        preemptible=preemptible and not facts.spared,
         preempts=declared.may_preempt and not facts.polite,
         resizing=_resizing(declared, roles, facts),
-        keeps_surplus=declared.whole or not declared.preemptible,
+        keeps_surplus=declared.whole or not preemptible,
         on_loss=OnLoss.REPAIR,
         hold_up_to=_hold_up_to(declared, facts),
         restart_limit=1_000_000,

@@ -22,7 +22,9 @@ SPOKEN = frozenset(
     }
 )
 """Labels and annotations without which a pod speaks no dialect but the native one."""
-STARTED = frozenset({"Scheduled", "Running", "Unknown", "Completed", "Finished", "Failed"})
+ENDED = frozenset({"Completed", "Finished", "Failed"})
+"""Phases of groups that have ended."""
+STARTED = frozenset({"Scheduled", "Running", "Unknown", *ENDED})
 """Phases of groups that were started once."""
 BY_GROUP = {
     native.GROUP: native,
@@ -35,6 +37,8 @@ OURS = "pod"
 """The dialect of a pod that declares nothing: it is a gang of one."""
 QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
 """Labels and annotations of pods by which dialects name a queue."""
+REFUSED = ("gpu-fraction", "gpu-memory", "scheduling.koordinator.sh/reservation-affinity")
+"""Annotations of pods that say where they can go, or what they use, and that we do not understand."""
 NAMED = frozenset({QUEUE, kueue.QUEUE, *QUEUES})
 
 
@@ -79,13 +83,16 @@ def _with_ours(found: Declared, thing: Thing) -> Declared:
     """Our own annotations, and whether it was ever started, whatever the dialect."""
     queue, reading = _written(thing.metadata, QUEUE), Reading()
     movable = reading.truth(_written(thing.metadata, MOVABLE), f"annotation {MOVABLE}")
-    started = str((thing.status or {}).get("phase")) in STARTED
-    if not (queue or movable or started or reading.problems):
-        return found
-    problems = (*found.problems, *reading.problems)
-    scheduled = started or found.scheduled
+    phase = str((thing.status or {}).get("phase"))
     return msgspec.structs.replace(
-        found, queue=queue or found.queue, movable=movable, problems=problems, scheduled=scheduled
+        found,
+        api=thing.api_version,
+        kind=thing.kind,
+        queue=queue or found.queue,
+        movable=movable,
+        problems=(*found.problems, *reading.problems),
+        scheduled=phase in STARTED or found.scheduled,
+        over=phase in ENDED,
     )
 
 
@@ -119,6 +126,12 @@ def alone(pod: Pod) -> Declared:
     """A pod without a group: a gang of one."""
     meta = pod.metadata
     return Declared(OURS, meta.namespace, meta.name, uid=meta.uid, min=1, total=1)
+
+
+def refused(pod: Pod) -> str:
+    """What a pod asks for by annotation that cannot be had; nothing where there is no such thing."""
+    annotations = pod.metadata.annotations
+    return next((f"annotation {name}" for name in REFUSED if name in annotations), "") if annotations else ""
 
 
 def is_gated(pod: Pod) -> bool:

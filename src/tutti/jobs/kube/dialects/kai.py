@@ -12,6 +12,8 @@ GROUP = "scheduling.run.ai"
 KINDS = {"PodGroup"}
 ANNOTATION, SUBGROUP = "pod-group-name", "kai.scheduler/subgroup-name"
 QUEUE = "kai.scheduler/queue"
+LASTS = 100
+"""Groups of this priority and above are not preempted, unless they say that they may be."""
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -28,6 +30,7 @@ def declared(thing: Thing) -> list[Declared]:
     parts, unsupported = _subgroups(spec, reading)
     grace = str(spec.get("stalenessGracePeriod") or "")
     labels = thing.metadata.labels or {}
+    said = spec.get("preemptibility") or labels.get("kai.scheduler/preemptibility")
     return [
         Declared(
             NAME,
@@ -40,7 +43,8 @@ def declared(thing: Thing) -> list[Declared]:
             near=near,
             queue=str(spec.get("queue") or labels.get(QUEUE) or ""),
             priority_class=str(spec.get("priorityClassName") or ""),
-            preemptible=spec.get("preemptibility") != "non-preemptible",
+            preemptible=said != "non-preemptible",
+            preemptible_below=LASTS if not said else None,
             never_stale=grace.startswith("-"),
             hold_up_to=reading.time(grace, "spec.stalenessGracePeriod") if grace and not grace.startswith("-") else -1,
             time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
@@ -71,8 +75,12 @@ def _subgroups(spec: dict[str, Any], reading: Reading) -> tuple[dict[str, Part],
             parts[name] = Part(reading.least(group.get("minMember"), f"subGroups.{name}.minMember"), within, near)
         elif within and sum(str(other.get("parent")) == name for other in groups) > 1:
             return parts, f"spec.subGroups.{name}.topologyConstraint of an inner sub-group"
-    least = spec.get("minSubGroup")
-    roots = [group for group in groups if not group.get("parent")]
-    if isinstance(least, int) and roots and least < len(roots):
-        return parts, f"spec.minSubGroup {least} of {len(roots)}"
-    return parts, ""
+    return parts, next((why for above in ({}, *groups) if (why := _partial(above or spec, above, groups))), "")
+
+
+def _partial(holder: dict[str, Any], above: dict[str, Any], groups: list[dict[str, Any]]) -> str:
+    """A minimum of sub-groups below the number there are of them, of the whole group or of one inside."""
+    below = [group for group in groups if str(group.get("parent") or "") == str(above.get("name") or "")]
+    least, place = holder.get("minSubGroup"), f"subGroups.{above.get('name')}." if above else ""
+    lacks = isinstance(least, int) and 0 < least < len(below)
+    return f"spec.{place}minSubGroup {least} of {len(below)}" if lacks else ""

@@ -72,7 +72,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
 
 def _was_scheduled(thing: Thing) -> bool:
     conditions = (thing.status or {}).get("conditions") or []
-    said = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
+    said = ("PodGroupInitiallyScheduled", "PodGroupScheduled", "CompositePodGroupInitiallyScheduled")
     return any(c.get("type") in said and c.get("status") == "True" for c in conditions if isinstance(c, dict))
 
 

@@ -99,8 +99,9 @@ def _parts(spec: dict[str, Any], reading: Reading) -> dict[str, Part]:
         size = reading.count(policy.get("subGroupSize"), "subGroupPolicy.subGroupSize", 1, 1)
         within, _ = _topology(policy.get("networkTopology"), reading)
         least = reading.count(policy.get("minSubGroups"), "subGroupPolicy.minSubGroups", 0) * size
-        if within:
-            parts[""] = Part(least, segment=Segmented(within, size))
+        if within or least:
+            parts[""] = Part(least, segment=Segmented(within, size) if within else None)
     elif policies:
         reading.problems.append("spec.subGroupPolicy has several entries; one is supported")
+        reading.refused = reading.refused or "spec.subGroupPolicy with several entries"
     return parts
