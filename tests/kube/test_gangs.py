@@ -6,6 +6,7 @@ from tests.kube.dialects import mark
 from tools.control_plane.stage import gang, group, node, pod
 from tutti.engine.model import State
 from tutti.kube.config import Config
+from tutti.kube.status import News
 
 
 async def placements(play, count):
@@ -170,7 +171,9 @@ def test_a_gang_that_has_ended_misses_nobody(play):
                 return gang is not None and not gang.is_entered and any(pod.is_over for pod in gang.pods.values())
 
             await play.until(over, "it has ended")
-            assert scheduler.teller._unknown(scheduler.mirror.gangs["default/a"]) is None
+            assert scheduler.teller._unknown(scheduler.mirror.gangs["default/a"]) == News(
+                "over", "", "all members succeeded"
+            )
 
     play(scene)
 
