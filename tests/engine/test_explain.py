@@ -10,7 +10,7 @@ from tests.worlds import NONSENSE, scenes
 from tutti.engine import events as ev
 from tutti.engine.decide import decide
 from tutti.engine.explain import explain
-from tutti.engine.model import NEVER, SECOND, Kind, Queue, Resizing, Shape, State, Token, Window
+from tutti.engine.model import NEVER, SECOND, Coupling, Kind, Queue, Resizing, Shape, State, Token, Window
 from tutti.engine.policy import Order, Policy, Reservation, Term
 from tutti.errors import NotFound
 
@@ -149,6 +149,7 @@ def test_what_it_must_come_after_is_a_blocker():
         pytest.param({}, "it runs with 2 members, all it asked for", id="as large as it gets"),
         pytest.param({"max": 4}, "it cannot change its size", id="rigid"),
         pytest.param({"max": 4, "resizing": Resizing.LIVE}, "it grows when there is room", id="elastic"),
+        pytest.param({"max": 4, "coupling": Coupling.LOOSE}, "the others start one by one", id="loose"),
     ],
 )
 def test_a_running_gang_has_a_short_statement(fields, said):

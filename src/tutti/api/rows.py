@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from tutti.engine.model import QUEUED, Gang, Job
+from tutti.engine.model import QUEUED, Coupling, Gang, Job, Resizing
 from tutti.engine.world import World
 
 from . import types as t
@@ -14,6 +14,14 @@ MOST_NODES = 4
 def sizes(gang: Gang) -> tuple[int, int]:
     """Least and most members."""
     return sum(role.min for role in gang.roles), sum(max(role.max, role.want, role.min) for role in gang.roles)
+
+
+def elastic(gang: Gang) -> str:
+    """How the gang's size can change: 'live', 'restart', 'loose', or '' for a rigid one."""
+    low, high = sizes(gang)
+    if high > low and any(role.coupling is Coupling.LOOSE for role in gang.roles):
+        return Coupling.LOOSE.value
+    return gang.resizing.value if gang.resizing is not Resizing.NONE and high > low else ""
 
 
 def devices_held(job: Job, device: str) -> int:

@@ -127,7 +127,7 @@ class JobRow(Wire, frozen=True, kw_only=True):
     why: str = ""
     """How it ended, in words."""
     elastic: str = ""
-    """'live', 'restart', or empty for a rigid gang."""
+    """How its size can change: 'live', 'restart', 'loose' (members come one by one), or empty for a rigid gang."""
     restarts: int = 0
     step: int = 0
     steps: int = 0

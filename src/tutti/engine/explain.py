@@ -11,7 +11,7 @@ from tutti.errors import NotFound
 from .answers import Answers
 from .decide import decide
 from .desk import Desk
-from .model import NEVER, SEATED, Data, Job, Kind, Promise, Resizing, State, Token
+from .model import NEVER, SEATED, Coupling, Data, Job, Kind, Promise, Resizing, State, Token
 from .order import Gauge, Standing, entries
 from .place import Need, Outlook
 from .plan import Plan, Reason, Reserve
@@ -169,6 +169,8 @@ def _of_seated(job: Job) -> str:
     most = sum(max(role.max, role.want, role.min) for role in gang.roles)
     if have >= most:
         return f"it runs with {_so_many(have)}, all it asked for"
+    if any(role.coupling is Coupling.LOOSE for role in gang.roles):
+        return f"it runs with {_so_many(have)} of at most {most}; the others start one by one as there is room"
     if gang.resizing is Resizing.NONE:
         return f"it runs with {_so_many(have)} of at most {most}; it cannot change its size while it runs"
     return f"it runs with {_so_many(have)} of at most {most}; it grows when there is room that nobody waits for"

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tutti.api import types as t
-from tutti.api.rows import devices_held, placed, sizes
-from tutti.engine.model import NEVER, QUEUED, SECOND, Job, Node, NodeState, Resizing, State, Token
+from tutti.api.rows import devices_held, elastic, placed, sizes
+from tutti.engine.model import NEVER, QUEUED, SECOND, Job, Node, NodeState, State, Token
 from tutti.engine.plan import Reason
 from tutti.engine.world import World
 from tutti.views.moments import clock_text
@@ -53,7 +53,7 @@ def active_row(world: World, job: Job, reason: Reason | None, now: int, device: 
         waited_s=max((life.first_started or now) - gang.submitted, 0) / SECOND,
         ran_s=0.0 if waits else max(now - life.started, 0) / SECOND,
         limit_s=gang.estimate.limit / SECOND if gang.estimate.limit < NEVER else 0.0,
-        elastic=gang.resizing.value if gang.resizing is not Resizing.NONE and high > low else "",
+        elastic=elastic(gang),
         restarts=life.restarts,
     )
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from tutti.api import types as t
-from tutti.api.rows import devices_held, placed, sizes
+from tutti.api.rows import devices_held, elastic, placed, sizes
 from tutti.drive.forecasts import Forecast
-from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Life, Resizing, State, Token
+from tutti.engine.model import NEVER, QUEUED, SECOND, Gang, Job, Life, State, Token
 from tutti.engine.plan import Reason
 from tutti.engine.world import World
 from tutti.jobs.durations import duration
@@ -56,7 +56,7 @@ def active_row(
         waited_s=_waited(gang, life, now) / SECOND,
         ran_s=0.0 if waits else max(now - life.started, 0) / SECOND,
         limit_s=_limit(held.job),
-        elastic=gang.resizing.value if gang.resizing is not Resizing.NONE else "",
+        elastic=elastic(gang),
         restarts=held.course.losses + life.restarts,
         step=progress.step if progress else 0,
         steps=progress.steps if progress else 0,

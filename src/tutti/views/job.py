@@ -7,6 +7,7 @@ from .queue import progress, short, size, what
 from .table import table
 
 MOST_RANKS = 16
+RESIZES = {"live": "elastic: live", "restart": "elastic: restart", "loose": "members come one by one"}
 
 
 def job_lines(page: Mapping[str, Any], wide: bool = False) -> list[str]:
@@ -19,7 +20,7 @@ def job_lines(page: Mapping[str, Any], wide: bool = False) -> list[str]:
         ("user", f"{job['user']}, queue {job['queue']}, priority {job['priority']}"),
         (
             "size",
-            f"{size(job)}; {_devices(job['devices'])}, {'elastic: ' + job['elastic'] if job['elastic'] else 'rigid'}",
+            f"{size(job)}; {_devices(job['devices'])}, {RESIZES.get(job['elastic'], 'rigid')}",
         ),
         ("progress", progress(job)),
         ("waited", short(job["waited_s"])),

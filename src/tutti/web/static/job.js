@@ -102,7 +102,7 @@ export class JobPage {
     const job = this.job;
     if (this.stale && WAITS.has(job.state) && performance.now() - this.whyAt > WHY_MS) this.showWhy().catch(() => {});
     const facts = [
-      ["size", sizes(job) + (job.elastic ? ` · elastic, ${job.elastic}` : "")],
+      ["size", sizes(job) + resizes(job.elastic)],
       ["devices", String(job.devices)],
       [WAITS.has(job.state) ? "waits for" : ENDED.has(job.state) ? "ran" : "runs for", spent(job)],
       ["queue", job.queue + (job.priority ? ` · priority ${job.priority}` : "")],
@@ -222,6 +222,11 @@ export class JobPage {
     clearInterval(this.clock);
     this.output.close();
   }
+}
+
+function resizes(elastic) {
+  if (elastic === "loose") return " · members come one by one";
+  return elastic ? ` · elastic, ${elastic}` : "";
 }
 
 function inLine({ position, in_line: all, queue }) {
