@@ -11,7 +11,7 @@ from tutti.errors import NotFound
 from .answers import Answers
 from .decide import decide
 from .desk import Desk
-from .model import NEVER, SEATED, Coupling, Data, Job, Kind, Promise, Resizing, State, Token
+from .model import NEVER, SEATED, Coupling, Data, Gang, Job, Kind, Promise, Resizing, State, Token
 from .order import Gauge, Standing, entries
 from .place import Need, Outlook
 from .plan import Plan, Reason, Reserve
@@ -166,14 +166,19 @@ def _of_seated(job: Job) -> str:
         return f"it is leaving{' for ' + life.leaving_for if life.leaving_for else ''}"
     if life.state is State.STARTING:
         return "its only member is coming up" if have == 1 else f"its {have} members are coming up"
+    return f"it runs with {_so_many(have)}{_of_most(gang, have)}"
+
+
+def _of_most(gang: Gang, have: int) -> str:
+    """How many it could have, and what that takes."""
     most = sum(max(role.max, role.want, role.min) for role in gang.roles)
     if have >= most:
-        return f"it runs with {_so_many(have)}, all it asked for"
+        return ", all it asked for"
     if any(role.coupling is Coupling.LOOSE for role in gang.roles):
-        return f"it runs with {_so_many(have)} of at most {most}; the others start one by one as there is room"
+        return f" of at most {most}; the others start one by one as there is room"
     if gang.resizing is Resizing.NONE:
-        return f"it runs with {_so_many(have)} of at most {most}; it cannot change its size while it runs"
-    return f"it runs with {_so_many(have)} of at most {most}; it grows when there is room that nobody waits for"
+        return f" of at most {most}; it cannot change its size while it runs"
+    return f" of at most {most}; it grows when there is room that nobody waits for"
 
 
 def _so_many(count: int) -> str:
