@@ -5,7 +5,6 @@
 
 import inspect
 import json
-import re
 from pathlib import Path
 
 import msgspec
@@ -14,15 +13,10 @@ from tests.cli.command_page import command_page
 from tutti.api import types
 from tutti.api.routes import ROUTES
 from tutti.local import settings
+from tutti.local.explained import TABLES, meanings
 from tutti.views.metrics import METRICS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
-KINDS = {
-    "devices": settings.DeviceSettings,
-    "logs": settings.LogSettings,
-    "history": settings.HistorySettings,
-    "queues.NAME": settings.QueueSettings,
-}
 
 
 def configuration() -> str:
@@ -31,7 +25,8 @@ def configuration() -> str:
         "# Configuration",
         "",
         "One TOML file, `config.toml` in `TUTTI_HOME`; an empty or missing file is the default everywhere.",
-        "`tutti config` prints it, `tutti config --check FILE` says what is wrong with one, `tutti config --reload`",
+        "`tutti config` prints it, `tutti config --explain` a file with every key, its default and its meaning to",
+        "begin with, `tutti config --check FILE` says what is wrong with one, `tutti config --reload`",
         "puts it in force while jobs run (devices excepted: those count when the daemon starts). A key that does not",
         "exist is an error.",
         "",
@@ -54,7 +49,7 @@ def configuration() -> str:
         "| `[policy]` | | The keys of a [policy file](policy.md): a preset and what differs from it. |",
         *_rows(settings.Settings, skip={"policy", "queues", "devices", "logs", "history"}),
     ]
-    for name, kind in KINDS.items():
+    for name, kind in TABLES.items():
         lines += [
             "",
             f"## [{name}]",
@@ -81,9 +76,7 @@ def _rows(kind: type, skip: frozenset[str] | set[str] = frozenset()) -> list[str
 
 def docs_of(kind: type) -> dict[str, str]:
     """The line below each field."""
-    source = inspect.getsource(kind)
-    pairs = re.findall(r'^    (\w+): [^\n]*\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
-    return {name: re.sub(r"\s+", " ", text).replace("|", "\\|") for name, text in pairs}
+    return {name: text.replace("|", "\\|") for name, text in meanings(kind).items()}
 
 
 def http() -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from tests.local.stage import Box, box, until
+from tutti.local.settings import QueueSettings, Settings, checked
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +151,19 @@ def test_config_is_checked_and_reloaded(made):
     assert "2 queues" in tutti(made, "config", "--reload").stderr
     until(lambda: "research" in tutti(made, "queues").stdout, "the new queue")
     assert tutti(made, "run", "--queue", "research", "--", "echo", "in").stdout == "in\n"
+    made.home.config.write_text("[hooks]\nfinished = 'touch hooked'\n[devices]\nmade_up = 3\n")
+    assert "[devices] counts for the next daemon" in tutti(made, "config", "--reload").stderr
+    assert tutti(made, "run", "--", "true").returncode == 0
+    until((made.path / "hooked").exists, "the hook that was read again")
+
+
+def test_every_key_of_the_configuration_is_explained(made):
+    text = tutti(made, "config", "--explain").stdout
+    assert checked(text, "commented out") == Settings()
+    keys = re.sub(r"^# (?=\[|\w+ = )", "", text, flags=re.MULTILINE)
+    everything = Settings(policy={"preset": "balanced"}, queues={"NAME": QueueSettings()})
+    assert checked(keys, "all of it") == everything
+    assert {"made_up = ", "user_limit = "} <= set(re.findall(r"\w+ = ", text))
 
 
 def test_a_backup_can_be_put_in_place(made):

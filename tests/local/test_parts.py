@@ -387,6 +387,25 @@ def test_old_history_and_logs_go(tmp_path):
     journal.close()
 
 
+def test_who_did_what_and_what_the_daemon_says_have_a_limit(tmp_path):
+    home = Home(tmp_path / "h")
+    home.make()
+    journal = Journal(home.journal)
+    entry = "INSERT INTO audit (at, who, what, target, detail) VALUES (?,?,?,?,?)"
+    asyncio.run(journal.commit([(entry, (number, "u", "submit", f"j{number}", "")) for number in range(1, 6)]))
+    keeper = Retention(home, journal, msgspec.convert({"history": {"audit": 3}}, Settings))
+    keeper.history(2_000_000)
+    asyncio.run(journal.commit(()))
+    assert [row["target"] for row in journal.rows("SELECT target FROM audit ORDER BY id")] == ["j3", "j4", "j5"]
+    with home.log.open("ab", buffering=0) as written:
+        written.write(b"first\n" + b"x" * 99 + b"\n" * (16 << 20) + b"last\n")
+        keeper.own_log()
+        written.write(b"more\n")
+    assert home.log.read_bytes() == b"more\n"
+    assert home.log.with_name("daemon.log.1").read_bytes().endswith(b"\nlast\n")
+    journal.close()
+
+
 def _ended(number: int):
     columns = "id, name, user, queue, submitted, ended, job, context, gang, life"
     values = (number, f"j{number}", "u", "q", 1, number, b"{}", b'{"env_hash": "x"}', b"{}", b"{}")

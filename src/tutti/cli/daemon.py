@@ -105,12 +105,18 @@ def restored(source: Path, journal: Path) -> str:
 )
 @click.option("--reload", is_flag=True, help="Have the daemon read the file again.")
 @click.option("--path", is_flag=True, help="Only print where the file is.")
+@click.option("--explain", is_flag=True, help="Print every key with its default and its meaning.")
 @output_option
-def config(check: str | None, reload: bool, path: bool, output: str) -> None:
+def config(check: str | None, reload: bool, path: bool, explain: bool, output: str) -> None:
     """Show, check or reload the configuration.
 
     Show the configuration, check one, or have it read again.
     """
+    if explain:
+        from tutti.local.explained import explained  # noqa: PLC0415 - the engine comes with it
+
+        click.echo(explained(), nl=False)
+        return
     if path:
         click.echo(home().config)
         return
@@ -128,7 +134,11 @@ def config(check: str | None, reload: bool, path: bool, output: str) -> None:
         hint(client.post("/v1/config/reload")["said"])
         return
     answer = client.get("/v1/config") if client.is_up() else _without_daemon()
-    none = "# its text is for administrators" if client.home.is_shared else "# empty: everything is the default"
+    none = (
+        "# its text is for administrators"
+        if client.home.is_shared
+        else "# empty: everything is the default; `tutti config --explain` lists what there is"
+    )
     show(answer, output, lambda: [f"# {answer['path']}", answer["text"].rstrip() or none])
 
 

@@ -106,6 +106,7 @@ class Daemon:
         )
         self.hooks = Hooks(settings)
         self.retention = Retention(where, self.journal, settings, self.service.sheets)
+        self.service.on_settings = self._turn_to
         self._port: Port | None = None
         self._wire()
         self._kept_at = 0
@@ -240,6 +241,9 @@ class Daemon:
         self.keep()
         self.backend.close()
         self.journal.close()
+
+    def _turn_to(self, settings: Settings) -> None:
+        self.hooks.settings = self.retention.settings = settings
 
     def _reload(self) -> None:
         self.backend.spawn(self.service.reload(Request(method="POST", path="/", user="SIGHUP", uid=os.getuid())))

@@ -68,6 +68,7 @@ class LocalService:
         watching: Watching,
     ) -> None:
         self.home, self.settings = home, settings
+        self.on_settings: Callable[[Settings], None] = lambda _settings: None
         self.driver, self.backend, self.journal = driver, backend, journal
         self.chronicle, self.forecasting, self.watching = chronicle, forecasting, watching
         self.intake = Intake(driver, backend, journal, os.getuid(), set(settings.admins))
@@ -133,7 +134,9 @@ class LocalService:
         """Read the configuration again; a wrong one changes nothing."""
         self._for_admins(by)
         settings = read_settings(self.home.config)
+        later = "; [devices] counts for the next daemon" if settings.devices != self.settings.devices else ""
         self.settings = self.backend.starting.settings = settings
+        self.on_settings(settings)
         self.driver.turn_to(settings.engine_policy())
         self.backend.arming.renew()
         self.intake.admins = set(settings.admins)
@@ -143,7 +146,7 @@ class LocalService:
         for name in self.driver.world.queues.keys() - wanted.keys():
             self.backend.tell(ev.QueueGone(now_us(), name))
         self.journal.later(shelf.audited(now_us(), by.user, "reload", str(self.home.config), ""))
-        return t.Done(said=f"{len(wanted)} queues, policy {self.driver.policy.name}")
+        return t.Done(said=f"{len(wanted)} queues, policy {self.driver.policy.name}{later}")
 
     def _is_admin(self, by: Request) -> bool:
         return by.uid in {os.getuid(), 0} or by.user in self.intake.admins

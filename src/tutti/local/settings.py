@@ -36,7 +36,9 @@ class QueueSettings(Data, frozen=True, kw_only=True):
     strict: bool = False
     """Nobody passes the first that cannot start."""
     max_wait: int | str = 0
+    """After so long a job of this queue gets a promise; 0 takes what the policy says."""
     min_run: int | str = 0
+    """Once started, its jobs are not interrupted for so long; 0 takes what the policy says."""
     default_estimate: int | str = 0
     """How long its jobs are taken to run where nobody knows."""
     slice: int | str = 0
@@ -90,8 +92,11 @@ class HistorySettings(Data, frozen=True, kw_only=True):
     """What is remembered of ended jobs."""
 
     keep: int | str = "365d"
+    """How long ended jobs, and who did what, are remembered."""
     jobs: int = 100_000
     """Most ended jobs that are kept."""
+    audit: int = 1_000_000
+    """Most entries of who did what that are kept."""
 
 
 class Settings(Data, frozen=True, kw_only=True):
