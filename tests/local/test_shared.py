@@ -1,6 +1,7 @@
 """One service for several users: members run as whoever submitted them. Needs root, as the service does."""
 
 import base64
+import io
 import json
 import os
 import pwd
@@ -124,6 +125,24 @@ def test_systemd_takes_the_unit(tmp_path):
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root removes a service")
+def test_nothing_is_left_of_a_service_that_is_removed(tmp_path, monkeypatch):
+    shared, unit, locks = tmp_path / "shared", tmp_path / "unit", tmp_path / "locks"
+    monkeypatch.setattr(setup, "SHARED", shared)
+    monkeypatch.setattr(setup, "UNIT", unit)
+    monkeypatch.setattr(home, "SHARED", shared)
+    monkeypatch.setenv("TUTTI_LOCKS", str(locks))
+    locks.mkdir()
+    for path in (unit, locks / "port-1"):
+        path.touch()
+    home.Home(shared).make(shared=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    setup.setup(["--system", "--remove"], standalone_mode=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["locks", "shared"]
+    setup.setup(["--system", "--remove", "--yes"], standalone_mode=False)
+    assert not list(tmp_path.iterdir())
 
 
 def beside(folder, *messages):

@@ -47,18 +47,22 @@ def setup(system: bool, remove: bool, yes: bool, dry_run: bool) -> None:
     `tutti setup --remove` takes away all that it keeps.
     """
     if remove and not system:
-        _remove_mine(yes, dry_run)
+        _check_quiet(home())
+        _take_away(home(), yes, dry_run)
         return
     if not system:
         raise Misused("what to set up?", hint="tutti setup --system; a daemon of your own needs no set-up")
     text = TEXT.format(home=SHARED, python=sys.executable)
+    if dry_run and remove:
+        click.echo("\n".join(map(str, filter(Path.exists, (UNIT, SHARED)))))
+        return
     if dry_run:
         click.echo(f"# {UNIT}\n{text}", nl=False)
         return
     if os.getuid() != 0:
         raise Refused("only root can set up a service", hint="sudo tutti setup --system")
     if remove:
-        _remove()
+        _remove(yes)
         return
     UNIT.write_text(text)
     hint(f"wrote {UNIT}; now: systemctl daemon-reload && systemctl enable --now tutti")
@@ -73,20 +77,22 @@ def _closed_to_others(*paths: Path) -> Path | None:
     return next((folder for folder in folders if not folder.stat().st_mode & 0o001), None)
 
 
-def _remove() -> None:
-    """Nothing is left but the history, which is named so that somebody can look at it before removing it."""
-    if (SHARED / "daemon.sock").exists():
-        raise Refused("the service is running", hint="systemctl disable --now tutti, then again")
+def _remove(yes: bool) -> None:
+    """The service, and if that is wanted everything that it has kept."""
+    _check_quiet(Home(SHARED), "systemctl disable --now tutti, then again")
     UNIT.unlink(missing_ok=True)
-    hint(f"the unit is gone; `rm -r {SHARED}` removes the history and the logs too")
+    hint(f"the unit is gone: {UNIT}")
+    if yes or (sys.stdin.isatty() and SHARED.exists()):
+        _take_away(Home(SHARED), yes)
+    elif SHARED.exists():
+        hint(f"history and logs are still in {SHARED}; with --yes they are removed too")
 
 
-def _remove_mine(yes: bool, dry_run: bool) -> None:
-    """Everything of this user's daemon: history, logs, configuration, lock files."""
+def _take_away(where: Home, yes: bool, dry_run: bool = False) -> None:
+    """Everything of a daemon: history, logs, configuration, lock files."""
     import shutil  # noqa: PLC0415 - only for those who leave
 
-    where, locks = home(), shared_locks()
-    _check_quiet(where)
+    locks = shared_locks()
     gone = [path for path in (where.path, *_locks(locks)) if path.exists()]
     if not gone:
         hint("nothing is kept here")
@@ -104,12 +110,12 @@ def _remove_mine(yes: bool, dry_run: bool) -> None:
     hint("nothing is left")
 
 
-def _check_quiet(where: Home) -> None:
+def _check_quiet(where: Home, stopping: str = "tutti stop, then again") -> None:
     """Nothing of this home may be running."""
     from tutti.local.keeper import records  # noqa: PLC0415
 
     if Client(where).is_up():
-        raise Refused("the daemon is running", hint="tutti stop, then again")
+        raise Refused("the daemon is running", hint=stopping)
     runs = list(where.runs.iterdir()) if where.runs.exists() else []
     if any(records.claim_is_alive(records.claimed_by(str(run))) for run in runs):
         raise Refused("jobs are still running", hint="tutti queue, and cancel them first")
