@@ -38,6 +38,15 @@ the first word that is no option: everything from there on is the job's own.
 """
 
 TAIL = """
+## What `-o json` prints
+
+One object with `schema: "tutti/v1"`, as the type of this name in the [schema](api.schema.json) says. Fields are only
+ever added; one that is missing is not known.
+
+| command | type |
+|---|---|
+TYPES
+
 ## Errors
 
 Errors go to stderr and say what is wrong, where (if there is a where) and what to try:
@@ -46,6 +55,9 @@ Errors go to stderr and say what is wrong, where (if there is a where) and what 
 error: there is no command 'vresion'.
   try: tutti version
 ```
+
+With `-o json` or `-o yaml` the same is data on stdout, as `Problem` in the [schema](api.schema.json) says; where orders
+were given about several things, each has an entry of its own.
 
 A mistake never shows a traceback unless asked for. An error that begins with *this is a bug in Tutti* is one;
 [report it](../how-to/report-a-problem.md).
@@ -65,6 +77,30 @@ A mistake never shows a traceback unless asked for. An error that begins with *t
 Commands that wait for a job (OWN) end with the job's own exit code instead, a signal being
 128 and its number, and with 125 when it was Tutti that failed.
 """
+
+PRINTED = {
+    "Jobs": ("queue", "submit", "wait"),
+    "JobPage": ("show",),
+    "Why": ("why NAME",),
+    "Reasons": ("why",),
+    "Story": ("story",),
+    "LogsOf": ("logs",),
+    "Nodes": ("nodes",),
+    "Queues": ("queues",),
+    "Report": ("report", "report --users"),
+    "Forecasts": ("report --forecasts",),
+    "Throughput": ("report --since",),
+    "ReportHistory": ("report --history",),
+    "PlanAnswer": ("plan", "submit --dry-run"),
+    "Outlook": ("what-if",),
+    "Audit": ("audit",),
+    "Config": ("config", "config --path"),
+    "Findings": ("doctor",),
+    "Done": ("backup",),
+    "Results": ("cancel", "hold", "release", "retry", "update", "resize", "move", "drain", "undrain", "stop",
+                "config --check", "config --reload"),
+}  # fmt: skip
+"""Which type of the schema each command prints."""
 
 MORE = {
     "replay": "`-` reads standard input; files may be compressed with gzip. If the file holds the plan that was made "
@@ -95,8 +131,9 @@ def command_page() -> str:
         command = group.get_command(context, name)
         assert command is not None
         parts += ["", *_section(name, entry.says, command, context)]
+    types = "\n".join(f"| {', '.join(f'`{name}`' for name in names)} | `{kind}` |" for kind, names in PRINTED.items())
     own = ", ".join(f"`{name}`" for name, entry in COMMANDS.items() if entry.own_failure is not None)
-    return "\n".join([*parts, TAIL.replace("OWN", own)])
+    return "\n".join([*parts, TAIL.replace("OWN", own).replace("TYPES", types)])
 
 
 def _section(name: str, says: str, command: click.Command, parent: click.Context) -> Iterator[str]:

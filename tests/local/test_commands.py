@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from tests.cli.command_page import PRINTED
 from tests.local.stage import Box, box, until
+from tutti.api import types
 from tutti.local.settings import QueueSettings, Settings, checked
 
 
@@ -155,6 +158,69 @@ def test_config_is_checked_and_reloaded(made):
     assert "[devices] counts for the next daemon" in tutti(made, "config", "--reload").stderr
     assert tutti(made, "run", "--", "true").returncode == 0
     until((made.path / "hooked").exists, "the hook that was read again")
+
+
+SHOWN = {
+    "Jobs": ["queue -a", "wait printed"],
+    "JobPage": ["show printed", "show printed --ranks"],
+    "Why": ["why printed", "why waits"],
+    "Reasons": ["why"],
+    "Story": ["story printed"],
+    "LogsOf": ["logs printed", "logs printed --all-ranks"],
+    "Nodes": ["nodes", "nodes --topology"],
+    "Queues": ["queues"],
+    "Report": ["report", "report --users"],
+    "Forecasts": ["report --forecasts"],
+    "Throughput": ["report --since 1h"],
+    "ReportHistory": ["report --history 1h"],
+    "PlanAnswer": ["plan", "plan --workers 2 true", "submit --dry-run true"],
+    "Outlook": ["what-if --add-nodes 1x8"],
+    "Audit": ["audit"],
+    "Config": ["config", "config --path"],
+    "Findings": ["doctor"],
+    "Done": ["backup"],
+    "Results": [
+        *("cancel waits --dry-run", "release waits --dry-run", "hold waits", "update waits time=20m", "resize waits 3"),
+        *("move waits default", "retry printed --dry-run", "drain 3 --dry-run", "undrain 3", "config --check"),
+        "config --reload",
+    ],
+}
+
+
+@pytest.fixture
+def shown(made):
+    made.home.config.write_text("")
+    made.submit("echo", "hello", name="printed", workers=2)
+    made.client.job("printed").wait()
+    made.submit("true", name="waits", workers=4, held=True)
+    yield made
+    tutti(made, "cancel", "waits")
+
+
+def test_what_machines_read_is_what_the_schema_says(shown):
+    assert set(SHOWN) == set(PRINTED)
+    for kind, lines in SHOWN.items():
+        for line in lines:
+            command, *rest = line.split()
+            done = tutti(shown, command, "-o", "json", *rest)
+            found = json.loads(done.stdout)
+            assert found["schema"] == "tutti/v1", line
+            msgspec.convert(found, getattr(types, kind))
+            told = yaml.safe_load(tutti(shown, command, "-o", "yaml", *rest).stdout)
+            msgspec.convert(told, getattr(types, kind))
+
+
+def test_errors_are_data_where_data_is_asked_for(shown):
+    lost = tutti(shown, "show", "nobody", "-o", "json")
+    found = msgspec.convert(json.loads(lost.stdout), types.Problem)
+    assert (lost.returncode, found.code, found.error) == (3, 3, "there is no job 'nobody'")
+    assert "error: there is no job 'nobody'" in lost.stderr
+    assert yaml.safe_load(tutti(shown, "queue", "--frob", "--output=yaml").stdout)["code"] == 2
+    both = tutti(shown, "hold", "waits", "nobody", "-o", "json")
+    told = msgspec.convert(json.loads(both.stdout), types.Results).results
+    assert both.returncode == 3
+    assert [(one.names, one.done, one.code) for one in told] == [(["waits"], True, 0), (["nobody"], False, 3)]
+    assert tutti(shown, "run", "--", "sh", "-c", "exit 3 -o json").stdout == ""
 
 
 def test_every_key_of_the_configuration_is_explained(made):

@@ -293,3 +293,18 @@ def test_tokens_outlive_the_daemon_and_a_new_one_ends_the_old_one_alone(service,
     assert asked(page, "POST", "/v1/plan", token, {}).status == 401
     assert asked(page, "GET", "/page/hello", fresh).data["user"] == "nobody"
     assert asked(page, "GET", "/page/hello", page.token).data["user"] == "root"
+
+
+def test_only_its_owner_may_submit_a_job_once_more(service):
+    """Anybody else would get what is in the owner's environment, or run the owner's command with their own rights."""
+    job = service.submit("true", name="secretive")
+    job.wait()
+    refused = as_nobody(service, lambda client: client.post(job_path("secretive", "retry")))
+    assert refused["code"] == 4
+    assert "secretive belongs to root" in refused["problem"]
+    as_nobody(service, submit("true", name="humble"))
+    service.client.job("humble").wait()
+    with pytest.raises(TuttiError, match="humble belongs to nobody"):
+        service.client.post(job_path("humble", "retry"))
+    assert as_nobody(service, lambda client: client.post(job_path("humble", "retry")))["done"]
+    service.client.job("humble").wait()

@@ -460,6 +460,50 @@ class Done(Answer, frozen=True, kw_only=True):
     names: list[str] = []
 
 
+class Outcome(Done, frozen=True, kw_only=True):
+    """What became of an order about one of several things; with an `error` where it could not be carried out."""
+
+    error: str = ""
+    where: str = ""
+    hint: str = ""
+    code: int = 0
+
+
+class Results(Answer, frozen=True, kw_only=True):
+    """What commands print that give orders: one entry for each name."""
+
+    results: list[Outcome]
+
+
+class LogsOf(Answer, frozen=True, kw_only=True):
+    """What `tutti logs` prints: the output of one rank, or of each."""
+
+    logs: list[Logs]
+
+
+class Finding(Wire, frozen=True, kw_only=True):
+    """One thing that `tutti doctor` looked at."""
+
+    level: str
+    """ok, note or wrong."""
+    what: str
+    said: str
+
+
+class Findings(Answer, frozen=True, kw_only=True):
+    """What `tutti doctor` prints."""
+
+    findings: list[Finding]
+
+
+class Outlook(Answer, frozen=True, kw_only=True):
+    """What `tutti what-if` prints: who would start when, before and after the change."""
+
+    starts: list[dict[str, Any]]
+    assumes: str = ""
+    cut: bool = False
+
+
 class Served(Done, frozen=True, kw_only=True):
     """POST /v1/serve: the address of the page in `said`, and the token of whoever asked."""
 
@@ -497,8 +541,8 @@ class Config(Answer, frozen=True, kw_only=True):
 
     path: str
     text: str
-    policy: dict[str, Any]
-    queues: list[str]
+    policy: dict[str, Any] = {}
+    queues: list[str] = []
 
 
 class Problem(Answer, frozen=True, kw_only=True):

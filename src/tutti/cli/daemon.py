@@ -118,7 +118,8 @@ def config(check: str | None, reload: bool, path: bool, explain: bool, output: s
         click.echo(explained(), nl=False)
         return
     if path:
-        click.echo(home().config)
+        where = str(home().config)
+        show({"schema": "tutti/v1", "path": where, "text": ""}, output, lambda: [where], [where])
         return
     if check is not None:
         from tutti.local.settings import read_settings  # noqa: PLC0415 - the engine comes with it
@@ -127,11 +128,11 @@ def config(check: str | None, reload: bool, path: bool, explain: bool, output: s
         if not file.exists():
             raise NotFound(f"there is no file {str(file)!r}")
         read_settings(file)
-        hint(f"{file} is well formed")
+        said([{"schema": "tutti/v1", "done": True, "said": f"{file} is well formed", "names": [str(file)]}], output)
         return
     client = Client()
     if reload:
-        hint(client.post("/v1/config/reload")["said"])
+        said([client.post("/v1/config/reload")], output)
         return
     answer = client.get("/v1/config") if client.is_up() else _without_daemon()
     none = (

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -108,8 +109,18 @@ def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
         return 1
     except Exception as problem:  # noqa: BLE001  # the last resort: everything becomes a message
         error = in_words(problem)
+        code = exit_code(error, arguments, table)
+        _for_machines(error, code, arguments)
         click.echo(_traceback() if debug else str(error), err=True)
-        return exit_code(error, arguments, table)
+        return code
+
+
+def _for_machines(error: TuttiError, code: int, arguments: list[str]) -> None:
+    """Who asked for JSON gets the error as JSON, too."""
+    from tutti.cli.output import asked_for, show_problem  # noqa: PLC0415 - only where something is wrong
+
+    with suppress(Exception):  # whatever it is, the message is printed
+        show_problem(error, code, asked_for(arguments))
 
 
 def _run(arguments: list[str], table: Mapping[str, Entry]) -> int:

@@ -7,7 +7,7 @@ import click
 
 from tutti.api.client import Client, job_path
 from tutti.cli.names import jobs_argument
-from tutti.cli.output import output_option, said
+from tutti.cli.output import described, output_option, said
 from tutti.errors import TuttiError
 
 dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
@@ -25,6 +25,7 @@ def _each(names: tuple[str, ...], verb: str, output: str, **asked: Any) -> None:
         except TuttiError as failed:
             # The others must still be seen to.
             problems.append(failed)
+            done.append({"done": False, "said": failed.what, "names": [name], **described(failed)})
     said(done, output)
     for problem in problems[1:]:
         click.echo(str(problem), err=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tutti.errors import TuttiError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,8 +25,14 @@ def output_option(command: F) -> F:
     )
 
 
+printed = False
+"""Whether data has been printed: it is one value, whatever goes wrong afterwards."""
+
+
 def show(answer: Answer, output: str, lines: Callable[[], Sequence[str]], names: Sequence[str] = ()) -> None:
     """Print an answer in the form that was asked for."""
+    global printed  # noqa: PLW0603 - a process is one command
+    printed = True
     match output:
         case "json":
             click.echo(json.dumps(answer))
@@ -46,13 +54,37 @@ def _all(lines: Sequence[str]) -> None:
         click.echo("\n".join(lines))
 
 
+def show_problem(problem: TuttiError, code: int, output: str) -> None:
+    """An error for machines, where there is no data; people read the message."""
+    if not printed and output in {"json", "yaml"}:
+        show({"schema": "tutti/v1", **described(problem), "code": code}, output, list)
+
+
+def described(problem: TuttiError) -> Answer:
+    """An error as data."""
+    told = {"error": problem.what, "where": problem.where, "hint": problem.hint, "code": problem.exit_code}
+    return {key: value for key, value in told.items() if value}
+
+
+def asked_for(arguments: Sequence[str]) -> str:
+    """Which form a command line asks for, as far as one can tell without its command."""
+    ours = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    for at, word in enumerate(ours):
+        if word in {"-o", "--output"}:
+            return ours[at + 1] if at + 1 < len(ours) else ""
+        if word.startswith(("-o", "--output=")):
+            return word.removeprefix("--output=").removeprefix("-o")
+    return ""
+
+
 def said(results: Sequence[Answer], output: str) -> None:
     """What became of orders: sentences for people, on standard error; data for machines."""
     if output in {"table", "wide"}:
         for one in results:
-            hint(one["said"])
+            if "error" not in one:
+                hint(one["said"])
         return
-    names = [name for one in results for name in one.get("names", ())]
+    names = [name for one in results if "error" not in one for name in one.get("names", ())]
     show({"schema": "tutti/v1", "results": list(results)}, output, list, names)
 
 

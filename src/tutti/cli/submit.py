@@ -35,7 +35,7 @@ def submit(
         sys.exit(planned(client, options, words, devices, output))
     interrupt = Interrupt()
     row = submitted(client, options, words, devices, interrupt)
-    show({"schema": "tutti/v1", "jobs": [row]}, output, lambda: [row["name"]], [row["name"]])
+    show({"schema": "tutti/v1", "jobs": [row], "total": 1, "next": 0}, output, lambda: [row["name"]], [row["name"]])
     try:
         interrupt.let()
         if follow:

@@ -31,7 +31,7 @@ def wait(names: tuple[str, ...], timeout: float, output: str) -> None:
         hint("\nnobody waits any more; the jobs go on")
         sys.exit(INTERRUPTED)
     if output not in {"table", "wide"}:
-        show({"schema": "tutti/v1", "jobs": rows}, output, list, list(names))
+        show({"schema": "tutti/v1", "jobs": rows, "total": len(rows), "next": 0}, output, list, list(names))
     failed = [row for row in rows if row["code"]]
     for row in failed:
         hint(outcome(row))

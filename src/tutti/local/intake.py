@@ -226,13 +226,17 @@ class Intake:
         if not rows:
             raise NotFound(f"there is no job {name!r}", hint="tutti queue --all")
         origin = msgspec.json.decode(rows[0]["context"], type=Origin)
+        if by.uid != origin.uid:
+            # It would run as whoever asks, with the owner's command and everything in the owner's environment.
+            raise Refused(f"{name} belongs to {origin.user}", hint="only its owner may submit it once more")
         written = msgspec.to_builtins(msgspec.json.decode(rows[0]["job"], type=Job))
         written["held"] = False
         env = shelf.read_environment(self._journal, origin.env_hash)
         context = t.Context(cwd=origin.cwd, env=env, umask=origin.umask, framework=origin.framework)
         again = t.Submit(jobs=[t.Submission(job=written, context=context)], dry_run=asked.dry_run)
         made = await self.submit(again, by)
-        return t.Done(done=not asked.dry_run, said=f"{name} is submitted again", names=[held.name for held in made])
+        said = f"{name} {'would be' if asked.dry_run else 'is'} submitted again"
+        return t.Done(done=not asked.dry_run, said=said, names=[held.name for held in made])
 
     def _state(self, held: Held) -> State:
         job = job_of(self._driver.world, held.name)
