@@ -223,6 +223,24 @@ def test_errors_are_data_where_data_is_asked_for(shown):
     assert tutti(shown, "run", "--", "sh", "-c", "exit 3 -o json").stdout == ""
 
 
+def test_queues_show_what_they_deserve_hold_and_borrow():
+    config = "[queues.heavy]\nweight = 3\n[queues.light]\nweight = 1\n"
+    with box("4", config) as mine:
+        mine.submit("sleep", "600", name="greedy", workers=2, queue="light", grace="0s")
+        mine.becomes("greedy", "running")
+        mine.submit("sleep", "600", name="wanting", workers=4, queue="heavy", grace="0s")
+        until(lambda: mine.row("wanting")["reason"], "a reason")
+        found = {row["name"]: row for row in json.loads(tutti(mine, "queues", "-o", "json").stdout)["queues"]}
+        assert [(found[name]["deserved"], found[name]["devices"], found[name]["borrowed"]) for name in found] == [
+            (1, 0, 0),
+            (3, 0, 0),
+            (1, 2, 1),
+        ]
+        told = [line.split() for line in tutti(mine, "queues").stdout.splitlines()]
+        assert told[0][6:9] == ["deserved", "devices", "borrowed"]
+        assert told[3][6:9] == ["1", "2", "1"]
+
+
 def test_every_key_of_the_configuration_is_explained(made):
     text = tutti(made, "config", "--explain").stdout
     assert checked(text, "commented out") == Settings()

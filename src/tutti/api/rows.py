@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tutti.engine.model import QUEUED, Coupling, Gang, Job, Resizing
+from tutti.engine.policy import Policy
+from tutti.engine.quota import Shares
+from tutti.engine.view import View
 from tutti.engine.world import World
 
 from . import types as t
@@ -44,8 +47,17 @@ def _node(world: World, node: int) -> str:
     return there.name if there else "?"
 
 
-def queue_rows(world: World, device: str, used: Mapping[str, float]) -> list[t.QueueRow]:
+def deserved_devices(view: View, now: int, policy: Policy, device: str) -> dict[str, int]:
+    """How many devices are the part of each queue, given what the others want now."""
+    shares, resource = Shares(view, now, policy), view.resources.get(device)
+    return {name: shares.claim(name)[resource] for name in view.queues} if resource is not None else {}
+
+
+def queue_rows(
+    world: World, device: str, used: Mapping[str, float], deserved: Mapping[str, int] | None = None
+) -> list[t.QueueRow]:
     """Queues with who waits and runs in each; `used` is device-seconds by queue."""
+    part = deserved or {}
     waiting: Counter[str] = Counter()
     running: Counter[str] = Counter()
     devices: Counter[str] = Counter()
@@ -59,7 +71,8 @@ def queue_rows(world: World, device: str, used: Mapping[str, float]) -> list[t.Q
         t.QueueRow(
             name=queue.name, parent=queue.parent, weight=queue.weight, closed=queue.closed,
             guarantee=queue.guarantee, limit=queue.limit, waiting=waiting[queue.name], running=running[queue.name],
-            devices=devices[queue.name], used_device_s=used.get(queue.name, 0.0),
+            devices=devices[queue.name], used_device_s=used.get(queue.name, 0.0), deserved=part.get(queue.name),
+            borrowed=max(devices[queue.name] - part[queue.name], 0) if queue.name in part else None,
         )
         for queue in world.queues.values()
     ]  # fmt: skip

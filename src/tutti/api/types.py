@@ -307,6 +307,10 @@ class QueueRow(Wire, frozen=True, kw_only=True):
     """Devices its gangs hold now."""
     used_device_s: float
     """Decayed use, in device-seconds."""
+    deserved: int | None = None
+    """Devices that are its part of the box, however much it wants, given what the other queues want now."""
+    borrowed: int | None = None
+    """Devices it holds beyond that; they may be taken back."""
 
 
 class Queues(Answer, frozen=True, kw_only=True):

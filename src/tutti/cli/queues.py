@@ -1,5 +1,7 @@
 """`tutti queues`: who may use how much, and does."""
 
+from typing import Any
+
 import click
 
 from tutti.api.client import Client
@@ -11,7 +13,8 @@ from tutti.cli.output import empty_without_daemon, output_option, show
 def queues(output: str) -> None:
     """List queues, their limits and their use.
 
-    List queues with their limits, who waits and runs in each, and what they have used.
+    List queues with their limits, who waits and runs in each, how many devices each deserves, holds and borrows, and
+    what they have used.
     """
     from tutti.views.table import table  # noqa: PLC0415 - not needed for --help
 
@@ -19,18 +22,18 @@ def queues(output: str) -> None:
     found = answer["queues"]
 
     def lines() -> list[str]:
-        rows = [["queue", "weight", "guarantee", "limit", "running", "waiting", "devices", "used (device-h)"]]
-        rows += [
-            [
-                row["name"] + (" (closed)" if row["closed"] else ""), str(row["weight"]), amounts(row["guarantee"]),
-                amounts(row["limit"]), str(row["running"]), str(row["waiting"]), str(row["devices"]),
-                f"{row['used_device_s'] / 3600:.2f}",
-            ]
-            for row in found
-        ]  # fmt: skip
-        return table(rows) if found else ["no daemon runs here"]
+        head = ["queue", "weight", "guarantee", "limit", "running", "waiting", "deserved", "devices", "borrowed"]
+        return table([[*head, "used (device-h)"], *map(_cells, found)]) if found else ["no daemon runs here"]
 
     show(answer, output, lines, [row["name"] for row in found])
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    name = row["name"] + (" (closed)" if row["closed"] else "")
+    numbers = [row["running"], row["waiting"], row.get("deserved"), row["devices"], row.get("borrowed")]
+    told = ["-" if number is None else str(number) for number in numbers]
+    limits = [amounts(row["guarantee"]), amounts(row["limit"])]
+    return [name, str(row["weight"]), *limits, *told, f"{row['used_device_s'] / 3600:.2f}"]
 
 
 def amounts(said: dict[str, int]) -> str:

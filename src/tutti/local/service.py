@@ -14,7 +14,7 @@ import tutti
 from tutti.api import types as t
 from tutti.api.home import Home
 from tutti.api.http import Request
-from tutti.api.rows import queue_rows
+from tutti.api.rows import deserved_devices, queue_rows
 from tutti.drive.loop import Driver
 from tutti.engine import events as ev
 from tutti.engine.model import NEVER, Job
@@ -450,7 +450,9 @@ class LocalService:
         return t.Done(said=said, names=devices)
 
     async def queues(self) -> t.Queues:
-        return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used()))
+        view = self.driver.world.view()
+        deserved = await asyncio.to_thread(deserved_devices, view, now_us(), self.driver.policy, DEVICE)
+        return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used(), deserved))
 
     async def report(self) -> t.Report:
         return self.tallies.report(now_us())
