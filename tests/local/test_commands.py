@@ -239,6 +239,7 @@ def test_queues_show_what_they_deserve_hold_and_borrow():
         told = [line.split() for line in tutti(mine, "queues").stdout.splitlines()]
         assert told[0][6:9] == ["deserved", "devices", "borrowed"]
         assert told[3][6:9] == ["1", "2", "1"]
+        assert found["light"]["used_device_s"] > 0, "what runs counts, too"
 
 
 def test_every_key_of_the_configuration_is_explained(made):

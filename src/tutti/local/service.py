@@ -452,7 +452,7 @@ class LocalService:
     async def queues(self) -> t.Queues:
         view = self.driver.world.view()
         deserved = await asyncio.to_thread(deserved_devices, view, now_us(), self.driver.policy, DEVICE)
-        return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used(), deserved))
+        return t.Queues(queues=queue_rows(self.driver.world, DEVICE, self.tallies.used(now_us()), deserved))
 
     async def report(self) -> t.Report:
         return self.tallies.report(now_us())

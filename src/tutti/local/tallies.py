@@ -8,7 +8,9 @@ from tutti.api import types as t
 from tutti.drive.ledger import Report
 from tutti.drive.loop import Driver
 from tutti.drive.notice import Trouble
+from tutti.engine.decay import decayed, remembered, steps_between
 from tutti.engine.model import ENDED, NEVER, QUEUED, SECOND
+from tutti.engine.use import QueueUse
 from tutti.jobs.job import DEVICE
 
 from .held import Held
@@ -75,11 +77,11 @@ class Tallies:
         rates = ledger.speeds(name) if ledger else []
         return [t.Speed(members=members, rate=rate / 1000, samples=seen) for members, rate, seen in rates]
 
-    def used(self) -> dict[str, float]:
-        """Decayed use of each queue."""
-        world = self._driver.world
+    def used(self, now: int) -> dict[str, float]:
+        """Decayed use of each queue, with what its gangs hold until this moment."""
+        world, half_life = self._driver.world, self._driver.policy.order.half_life
         at = world.resources.get(DEVICE, -1)
-        return {name: float(use.past[at]) for name, use in world.use.items() if 0 <= at < len(use.past)}
+        return {name: _until(use, at, now, half_life) for name, use in world.use.items() if 0 <= at < len(use.past)}
 
     def timeline(self, since: int, until: int, limit: int, backend: "LocalBackend", now: int) -> t.Timeline:
         """Who held which device when, and who is promised how many."""
@@ -162,3 +164,11 @@ class Tallies:
 
 def _seconds(sheet: dict[Any, int]) -> dict[str, float]:
     return {str(getattr(what, "value", what)): amount / SECOND for what, amount in sheet.items()}
+
+
+def _until(use: QueueUse, resource: int, now: int, half_life: int) -> float:
+    past, held = use.past[resource], use.total[resource]
+    if half_life <= 0 or now <= use.at:
+        return past + held * max(now - use.at, 0) / SECOND
+    steps, counts = steps_between(use.at, now, half_life), remembered(use.at, now, half_life)
+    return decayed(past, steps) + held * counts / SECOND

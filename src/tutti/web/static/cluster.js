@@ -64,9 +64,10 @@ export class Cluster {
       const label = `${queue.devices} of ${devices} devices${owed === undefined ? "" : `, ${owed} guaranteed`}`;
       return scale(queue.devices / (devices || 1), owed === undefined ? -1 : owed / (devices || 1), label);
     };
-    const heads = [{ name: "queue" }, { name: "weight", number: true }, { name: "guaranteed" }, { name: "limit" }, { name: "waiting", number: true }, { name: "running", number: true }, { name: "devices", number: true }, { name: "" }, { name: "used lately", number: true }];
+    const heads = [{ name: "queue" }, { name: "weight", number: true }, { name: "guaranteed" }, { name: "limit" }, { name: "waiting", number: true }, { name: "running", number: true }, { name: "deserved", number: true }, { name: "devices", number: true }, { name: "borrowed", number: true }, { name: "" }, { name: "used lately", number: true }];
+    const some = (number) => (number === null || number === undefined ? "–" : whole(number));
     const amounts = (sheet) => Object.entries(sheet).map(([name, value]) => `${whole(value)} ${name}`).join(", ") || "–";
-    const rows = queues.map((queue) => [h("b", null, queue.parent ? `${queue.parent} / ${queue.name}` : queue.name, queue.closed ? " (closed)" : ""), whole(queue.weight), amounts(queue.guarantee), amounts(queue.limit), whole(queue.waiting), whole(queue.running), whole(queue.devices), held(queue), `${hours(queue.used_device_s)} h`]);
+    const rows = queues.map((queue) => [h("b", null, queue.parent ? `${queue.parent} / ${queue.name}` : queue.name, queue.closed ? " (closed)" : ""), whole(queue.weight), amounts(queue.guarantee), amounts(queue.limit), whole(queue.waiting), whole(queue.running), some(queue.deserved), whole(queue.devices), some(queue.borrowed), held(queue), `${hours(queue.used_device_s)} h`]);
     put(this.queues, table(heads, rows, "Queues"));
   }
 
