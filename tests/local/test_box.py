@@ -310,6 +310,8 @@ def test_killed_ranks_are_replaced_by_policy(shared, policy, killed):
     assert shared.client.get("/v1/status")["trouble"] == []
     last = path.read_text().splitlines()[-1].split()
     assert last[1] == ("1" if policy == "restart" else "0")
+    told = "\n".join(shared.client.get(job_path(name, "story"))["lines"])
+    assert ("is back: all members are up" in told) == (policy == "repair")
     job.cancel()
     job.wait()
 

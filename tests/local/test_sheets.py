@@ -96,6 +96,8 @@ JOBS = (
     (20, 0, 30, "cancelled", 8),
     (90, 100, 0, "running", 2),
 )
+LOOSE = """
+UPDATE jobs SET members = 60, devices = 60, gang = '{"roles": [{"coupling": "loose"}]}' WHERE name = 'j0'"""
 
 
 def test_what_was_done_is_found_in_the_journal(journal):
@@ -107,7 +109,7 @@ def test_what_was_done_is_found_in_the_journal(journal):
         )
         for at, (*moments, state, devices) in enumerate(JOBS)
     ]
-    asyncio.run(journal.commit(writes))
+    asyncio.run(journal.commit([*writes, (LOOSE, ())]))
     found = throughput(journal, sheets, 0, 200 * SECOND)
     assert (found.since_us, found.jobs, found.ended) == (0, 4, {"finished": 2, "failed": 1, "cancelled": 1})
     assert (found.device_hours, found.utilization, found.goodput) == (0.16, 0.75, 0.75)

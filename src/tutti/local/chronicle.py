@@ -28,6 +28,8 @@ class Chronicle:
         self.feed = Feed()
         self._waited_for: dict[str, dict[str, int]] = {}
         self._sizes: dict[str, int] = {}
+        self._missing: dict[str, list[int]] = {}
+        """Ranks that were lost and have not been replaced."""
         self._promised: dict[str, int] = {}
         self.world: Callable[[], World] | None = None
         self.happened: Callable[[Held, str, Verdict | None], None] = lambda *_: None
@@ -56,8 +58,12 @@ class Chronicle:
         match event:
             case ev.Starting():
                 self._started(held, event)
+            case ev.MemberLost():
+                self._missing.setdefault(held.name, []).extend(event.ranks)
             case ev.Running():
-                self.entry(held, "running", "all members are up", event.at)
+                back = self._missing.pop(held.name, [])
+                text = f"rank {', '.join(map(str, sorted(back)))} is back: " if back else ""
+                self.entry(held, "running", f"{text}all members are up", event.at)
             case ev.Promised():
                 self._promise(held, event)
             case ev.Resized():
@@ -71,6 +77,7 @@ class Chronicle:
                 self.entry(held, "released", "the hold is over", event.at)
 
     def _started(self, held: Held, event: ev.Starting) -> None:
+        self._missing.pop(held.name, None)
         members = sum(seats.members for seats in event.seats)
         self._sizes[held.name] = members
         waited = self._waited_for.pop(held.name, {})
@@ -115,7 +122,7 @@ class Chronicle:
         code = f" with exit code {found.code}" if found.code else ""
         why = f": {found.why}" if found.why else ""
         self.entry(held, found.state.value, f"{found.state.value}{code}{why}", at)
-        for known in (self._waited_for, self._sizes, self._promised, self._dirty):
+        for known in (self._waited_for, self._sizes, self._promised, self._missing, self._dirty):
             known.pop(held.name, None)
         self.feed.news("job", held.name, found.state.value)
         self.happened(held, found.state.value, found)

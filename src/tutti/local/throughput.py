@@ -16,7 +16,11 @@ SHORT_S = 10
 """Shorter jobs count as this long in a slowdown, as is usual, or they would be all of the mean."""
 IDLE = frozenset({"reserved-idle", "fragmented-idle", "quota-idle", "no-demand", "broken", "foreign"})
 """Parts of the ledger in which no job of ours held the devices."""
-ENDED = "SELECT submitted, started, ended, state, devices, device_us FROM jobs WHERE ended > ? AND ended <= ?"
+LOOSE = "json_valid(CAST(gang AS TEXT)) AND json_extract(CAST(gang AS TEXT), '$.roles[0].coupling') = 'loose'"
+ENDED = f"""
+SELECT submitted, started, ended, state, device_us, CASE WHEN {LOOSE} THEN devices / max(members, 1) ELSE devices END
+AS devices FROM jobs WHERE ended > ? AND ended <= ?"""  # noqa: S608 - all of it is written here
+"""A loose job is as wide as one of its members: they start one by one."""
 
 
 def throughput(journal: Journal, sheets: Sheets, since: int, now: int) -> t.Throughput:
