@@ -195,3 +195,31 @@ def test_what_was_written_down_goes_with_the_gang(play):
             assert await play.until(lambda: placements(play, 0), "the second is gone")
 
     play(scene)
+
+
+def test_a_new_leader_does_not_say_it_again(play):
+    async def scene(play):
+        await play.nodes(2)
+        await play.stage.make(*gang("a", 3), group("b", 2))
+        async with play.scheduler() as first:
+            before = await play.until_told("a", "False"), await play.until_told("b", "False")
+            await told_so_far(play, first)
+        async with play.scheduler() as second:
+            await told_so_far(play, second)
+            assert (await play.until_told("a", "False"), await play.until_told("b", "False")) == before
+            events = await play.stage.items("/apis/events.k8s.io/v1/events")
+            assert sorted(event["regarding"]["name"] for event in events) == ["a", "b"]
+
+    play(scene)
+
+
+async def told_so_far(play, scheduler):
+    """Both groups and all pods have been told, and nothing is left to tell."""
+
+    async def quiet():
+        gangs = scheduler.mirror.gangs.values()
+        told = all("news" in gang.told for gang in gangs) and not scheduler.teller._look.is_set()
+        return told and not scheduler.teller._events
+
+    await play.until(quiet, "everything is told")
+    await play.settle(scheduler)

@@ -34,6 +34,24 @@ def test_each_generation_of_native_groups_has_its_own_condition(api: str, kind: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("api", "said"),
+    [
+        ("scheduling.k8s.io/v1beta1", {"type": "PodGroupInitiallyScheduled", "status": "False"}),
+        ("scheduling.volcano.sh/v1beta1", {"type": "Unschedulable", "status": "True"}),
+    ],
+)
+def test_another_message_is_no_transition(api: str, said: dict[str, str]) -> None:
+    since = "2020-01-01T00:00:00Z"
+    thing = Thing(api_version=api, kind="PodGroup", metadata=Meta(name="g", namespace="ml", uid="u"), spec={})
+    thing.status = {"conditions": [said | {"message": "before", "lastTransitionTime": since}]}
+    (found,) = declared(thing)
+    bodies = [status_of(found, news) for news in (WAITS, STARTED)]
+    times = [body["conditions"][0]["lastTransitionTime"] for body in bodies if body is not None]
+    assert times[0] == since
+    assert times[1] > since
+
+
 def test_a_workload_of_1_35_has_no_status_and_is_named_in_events() -> None:
     thing = Thing(
         api_version="scheduling.k8s.io/v1alpha1",

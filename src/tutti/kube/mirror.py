@@ -262,8 +262,10 @@ class Mirror(Intake):
         if gang.is_seated:
             return self._while_seated(gang, found, now)
         events: list[ev.Event] = []
+        # Pods that have come may ask for just what was expected of them: the same gang, of other kin.
+        gang.kin = found.kin
         if found.gang != gang.gang:
-            gang.gang, gang.kin = found.gang, found.kin
+            gang.gang = found.gang
             events.append(ev.Changed(now, found.gang))
         if found.awaiting != gang.awaiting:
             gang.awaiting = found.awaiting

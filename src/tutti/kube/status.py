@@ -106,7 +106,7 @@ def status_of(declared: Declared, news: News, counts: Counts = Counts()) -> dict
             # Once it was scheduled it stays scheduled, whatever happens later; upstream promises that.
             return None if declared.scheduled or news.state in ("short", "over") else _native(declared, news)
         case "scheduling.volcano.sh":
-            return _volcano(news, declared.uid, counts)
+            return _volcano(declared, news, counts)
         case "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io":
             return {"phase": _phase(declared, news, counts), **_counters(counts)}
         case "scheduling.run.ai":
@@ -121,12 +121,13 @@ def _counters(counts: Counts) -> dict[str, int]:
 def _native(declared: Declared, news: News) -> dict[str, Any]:
     done = news.state != "waiting"
     said = "PodGroupScheduled" if declared.api.endswith("v1alpha2") else f"{declared.kind}InitiallyScheduled"
+    status = "True" if done else "False"
     condition = {
         "type": said,
-        "status": "True" if done else "False",
+        "status": status,
         "reason": "Scheduled" if done else "Unschedulable",
         "message": news.message[:1024],
-        "lastTransitionTime": stamp()[:19] + "Z",
+        "lastTransitionTime": _since(declared, said, status),
     }
     return {"conditions": [condition]}
 
@@ -142,17 +143,24 @@ def _phase(declared: Declared, news: News, counts: Counts) -> str:
     return "Pending" if counts.members < declared.min else "Scheduling"
 
 
-def _volcano(news: News, uid: str, counts: Counts) -> dict[str, Any]:
+def _since(declared: Declared, kind: str, status: str) -> str:
+    """Since when a condition has had its status: a new message is no transition."""
+    before, _, since = declared.told
+    return since if since and before == f"{kind}={status}" else stamp()[:19] + "Z"
+
+
+def _volcano(declared: Declared, news: News, counts: Counts) -> dict[str, Any]:
     phase = {"waiting": "Inqueue", "short": "Unknown", "over": "Completed"}.get(news.state, "Running")
     lacking = {"waiting": "NotEnoughResources", "short": "PodFailed" if counts.failed else "PodDeleted"}
     reason = lacking.get(news.state, "tasks in gang are ready to be scheduled")
+    said = "Unschedulable" if news.state in lacking else "Scheduled"
     condition = {
-        "type": "Unschedulable" if news.state in lacking else "Scheduled",
+        "type": said,
         "status": "True",
         "reason": "NotEnoughTasks" if news.token == Token.WAITING_FOR_MEMBERS else reason,
         "message": news.message[:1024],
-        "lastTransitionTime": stamp()[:19] + "Z",
-        "transitionID": uid,
+        "lastTransitionTime": _since(declared, said, "True"),
+        "transitionID": declared.uid,
     }
     return {"phase": phase, "conditions": [condition], **_counters(counts)}
 
@@ -174,13 +182,9 @@ def _kai(news: News) -> dict[str, Any] | None:
     return {"schedulingConditions": [condition]}
 
 
-def pod_condition(reason: str, message: str) -> dict[str, Any]:
+def pod_condition(reason: str, message: str, first: bool) -> dict[str, Any]:
     """What autoscalers look for: the standard reason, with our token in the message."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message[:1024],
-        "lastTransitionTime": stamp()[:19] + "Z",
-    }
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message[:1024]}
+    # Another message is no transition: the time that is there stays.
+    condition |= {"lastTransitionTime": stamp()[:19] + "Z"} if first else {}
     return {"status": {"conditions": [condition]}}

@@ -62,6 +62,8 @@ ELABORATE = 0.05
 NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
 NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
 COMPONENT = "tutti"
+OLD = ("scheduling.incubator.k8s.io/", "scheduling.sigs.dev/")
+MODERN = "is read as Volcano's PodGroup, which came after it; today it is written scheduling.volcano.sh/v1beta1"
 WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "MembersLost", "Misdeclared", "Preempted"})
 REPORTED = {"waiting": "FailedScheduling", "short": "MembersLost"}
 """The reason of the event by which a state is told; of all others it is Scheduled."""
@@ -265,15 +267,19 @@ class Teller:
         return text
 
     async def _write(self, gang: GangSeen, news: News, counts: Counts | None) -> None:
-        before = _told(gang)
-        changed = before[:2] != news[:2]
+        before, known = _told(gang), _was_told(gang, news)
+        changed = before[:2] != news[:2] and not known
         gang.told["news"] = (news, counts)
         goes_on = news.state == "over" or (news.state == "running" and before.state in ("", "started"))
         if changed and not goes_on and not _is_refused(gang):
             self._event(gang, REPORTED.get(news.state, "Scheduled"), news)
         groups = [gang.declared, *self.mirror.parts_of(gang)] if gang.declared is not None else []
-        writes = [self._status(gang, group, news) for group in groups]
-        if news.state == "waiting" and changed and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING):
+        writes = [self._status(gang, group, news) for group in groups if not (known and group.told[1] == news.message)]
+        if (
+            news.state == "waiting"
+            and (changed or known)
+            and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING)
+        ):
             pods = [pod for pod in gang.pods.values() if pod.can_be_placed]
             writes += [self._condition(pod, news) for pod in pods]
         await asyncio.gather(*writes)
@@ -294,9 +300,10 @@ class Teller:
         if pod.told == message:
             return
         reason = "Unschedulable" if news.token in NODES_HELP else news.token
+        body = pod_condition(reason, message, first=not pod.told)
         pod.told = message
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        await self._in_turn("PATCH", path, pod_condition(reason, message), STRATEGIC, fieldManager=COMPONENT)
+        await self._in_turn("PATCH", path, body, STRATEGIC, fieldManager=COMPONENT)
 
     async def _in_turn(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
         """Many at a time while nothing is bound; behind the binds, or in a trickle beside them, while they go on."""
@@ -348,11 +355,16 @@ class Teller:
         if twice:
             said.append(f"its pods also declare a group of {', '.join(twice)}; that is not read")
         for text in said:
-            if (gang.key, text) not in self._warned:
-                self._warned[gang.key, text] = None
-                self._event(gang, "Misdeclared", News("waiting", "Invalid", text))
+            self._once(gang, "Misdeclared", News("waiting", "Invalid", text))
+        if gang.declared is not None and gang.declared.api.startswith(OLD):
+            self._once(gang, "OldForm", News("waiting", "", f"{gang.declared.api} {MODERN}"))
         while len(self._warned) > 10_000:
             del self._warned[next(iter(self._warned))]
+
+    def _once(self, gang: GangSeen, reason: str, news: News) -> None:
+        if (gang.key, news.message) not in self._warned:
+            self._warned[gang.key, news.message] = None
+            self._event(gang, reason, news)
 
     def _event(self, gang: GangSeen, reason: str, news: News) -> None:
         declared = gang.declared
@@ -377,6 +389,14 @@ def _told(gang: GangSeen) -> News:
     """What was last told of a gang."""
     told = gang.told.get("news")
     return told[0] if isinstance(told, tuple) else News("")
+
+
+def _was_told(gang: GangSeen, news: News) -> bool:
+    """Whether a leader before us has said just that, as the objects themselves show."""
+    if "news" in gang.told or news.state != "waiting":
+        return False
+    told = gang.declared is not None and gang.declared.told[1] == news.message
+    return told or any(pod.told == told_as(news) for pod in gang.pods.values())
 
 
 def _counts(pods: Iterable[Seen]) -> Counts:

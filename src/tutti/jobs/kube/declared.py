@@ -90,6 +90,8 @@ class Declared(Data, frozen=True):
     """Its status says that it was started once."""
     over: bool = False
     """Its status says that it has ended."""
+    told: tuple[str, str, str] = ("", "", "")
+    """What its condition says: type and status, message, and since when it has had that status."""
 
     @property
     def key(self) -> str:

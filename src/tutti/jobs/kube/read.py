@@ -24,6 +24,8 @@ SPOKEN = frozenset(
 """Labels and annotations without which a pod speaks no dialect but the native one."""
 ENDED = frozenset({"Completed", "Finished", "Failed"})
 """Phases of groups that have ended."""
+CONDITIONS = frozenset({*native.CONDITIONS, "Scheduled", "Unschedulable"})
+"""Conditions of groups by which schedulers say whether they have started."""
 STARTED = frozenset({"Scheduled", "Running", "Unknown", *ENDED})
 """Phases of groups that were started once."""
 BY_GROUP = {
@@ -93,7 +95,17 @@ def _with_ours(found: Declared, thing: Thing) -> Declared:
         problems=(*found.problems, *reading.problems),
         scheduled=phase in STARTED or found.scheduled,
         over=phase in ENDED,
+        told=_told(thing),
     )
+
+
+def _told(thing: Thing) -> tuple[str, str, str]:
+    """The condition of a group that schedulers write."""
+    conditions = (thing.status or {}).get("conditions")
+    for said in conditions if isinstance(conditions, list) else ():
+        if isinstance(said, dict) and said.get("type") in CONDITIONS:
+            return f"{said['type']}={said.get('status')}", str(said.get("message")), str(said.get("lastTransitionTime"))
+    return "", "", ""
 
 
 def is_movable(pod: Pod) -> bool:

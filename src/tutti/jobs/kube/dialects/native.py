@@ -8,6 +8,7 @@ from tutti.jobs.kube.objects import Pod, Thing
 NAME = "native"
 KINDS = {"PodGroup", "Workload", "CompositePodGroup"}
 GROUP = "scheduling.k8s.io"
+CONDITIONS = ("PodGroupInitiallyScheduled", "PodGroupScheduled", "CompositePodGroupInitiallyScheduled")
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -72,8 +73,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
 
 def _was_scheduled(thing: Thing) -> bool:
     conditions = (thing.status or {}).get("conditions") or []
-    said = ("PodGroupInitiallyScheduled", "PodGroupScheduled", "CompositePodGroupInitiallyScheduled")
-    return any(c.get("type") in said and c.get("status") == "True" for c in conditions if isinstance(c, dict))
+    return any(c.get("type") in CONDITIONS and c.get("status") == "True" for c in conditions if isinstance(c, dict))
 
 
 def _topology(spec: dict[str, Any], reading: Reading) -> str:
