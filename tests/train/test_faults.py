@@ -119,6 +119,17 @@ def test_a_sharded_model_shrinks_grows_and_shrinks_again(launch, calm):
     assert run.leftovers() == []
 
 
+def test_whoever_comes_later_begins_with_the_epoch_that_the_others_are_in(launch, calm):
+    faults = {"m1": {"4": "kill"}, "m0": {"11": "kill"}}
+    loop = {**LOOP, "wrap": "ddp", "nested": True, "faults": faults, "sleep": 0.02}
+    run = launch("--workers", 3, "--standby", 1, "--max-restarts", 9, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run)
+    check_weights(same_on_all(run), calm("ddp", "fast"), "fast")
+    assert {event["member"] for event in run.events("lost")} == {"m0", "m1"}, run.said()
+    assert run.leftovers() == []
+
+
 def test_a_later_run_through_the_data_is_as_safe_as_the_first(launch, calm):
     """In pieces, with a buffer that every pass changes: whoever was there and whoever comes do the same with it."""
     faults = {"m1": {"12": "kill"}, "m2": {"14": "kill"}}

@@ -46,9 +46,8 @@ def python(folder, *words, **options):
 
 def test_ten_lines_make_a_loop_elastic(programs):
     before, after = (programs[name].splitlines() for name in ("plain.py", "elastic.py"))
-    added = [line for line in difflib.unified_diff(before, after, n=0) if re.match(r"\+(?!\+\+).*\S", line)]
-    moved = [line for line in added if line[1:].strip() in [old.strip() for old in before]]
-    assert len(added) - len(moved) <= 10
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    assert 0 < len(changed) <= 10
 
 
 def test_alone_it_still_runs(programs, tmp_path):
@@ -64,7 +63,7 @@ def test_alone_it_still_runs(programs, tmp_path):
 def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
     longer = (
         programs["elastic.py"]
-        .replace("epochs=4", "epochs=6")
+        .replace("global_batch=64", "global_batch=64, epochs=2")
         .replace("    job.commit(opt)", "    job.commit(opt); import time; time.sleep(0.01)")
     )
     (tmp_path / "elastic.py").write_text(longer)
@@ -82,6 +81,6 @@ def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
         process.kill()
         process.wait()
     assert process.returncode == 0, err
-    assert "384 steps" in out
+    assert "512 steps" in out
     assert "m2 is gone: killed by signal 9" in err
     assert list((tmp_path / "h").iterdir()) == []

@@ -115,6 +115,19 @@ class Job:
         plan = feeding.Plan(global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule)
         return feeding.batches(self, dataset, plan, collate, loader)
 
+    def epochs(self, count: int) -> Iterator[int]:
+        """The numbers of `count` epochs, for a loop that does something after each; one call of `batches` in each. Who
+        comes later, or goes on from memory, begins with the epoch that the run is in.
+        """
+        if not self.protected.things:
+            raise NotProtected("epochs() was called before protect(): a restart would have no state to go on from")
+        recover.enter(self)
+        first = self._epochs_opened
+        for number in range(first, first + count):
+            if number >= self.course.epoch:
+                self._epochs_opened = number
+                yield number - first
+
     def commit(self, *steppers: Any) -> bool:
         """End the body of the loop: reduce, agree, step every optimizer and scheduler given, snapshot; resize if asked.
 

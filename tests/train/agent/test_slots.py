@@ -56,6 +56,20 @@ def test_a_pinned_slot_is_never_overwritten(slot, tmp_path):
     reader.close()
 
 
+def test_a_slot_that_is_given_back_while_it_is_looked_at_is_still_read(slot, tmp_path):
+    """Another of its name may be there by then: it is not the one that is locked."""
+    fill(slot, 1)
+    (tmp_path / "s").unlink()
+    slots.create(tmp_path / "s", 100, 5000)
+    other = Slot(tmp_path / "s", 100)
+    with slot.reading() as label:
+        assert (label.step, bytes(slot.data[:3])) == (1, b"abc")
+        fill(other, 2)
+        with pytest.raises(Busy):
+            fill(slot, 3)
+    other.close()
+
+
 def test_two_readers_share_a_slot(slot):
     fill(slot, 1)
     with slot.reading() as one, slot.reading() as other:

@@ -38,6 +38,8 @@ OPTIONS: dict[str, Any] = {
     "shy": [],
     # So many runs through the data, one after the other, each of all epochs.
     "phases": 1,
+    # A loop over epochs around the loop over batches.
+    "nested": False,
     # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
     "dropout": 0.0,
 }
@@ -231,8 +233,20 @@ def main():
 
 
 def phases(job, data, arguments):
+    if OPTIONS["nested"]:
+        yield from nested(job, data, arguments)
+        return
     for _ in range(OPTIONS["phases"]):
         yield from job.batches(data, global_batch=OPTIONS["batch"], seed=3, **arguments)
+
+
+def nested(job, data, arguments):
+    for epoch in job.epochs(arguments["epochs"]):
+        batch = None
+        for batch in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **{**arguments, "epochs": 1}):
+            assert job.course.epoch == epoch
+            yield batch
+        assert batch is not None, "an epoch that is over is not gone through again"
 
 
 def whole(tensor):

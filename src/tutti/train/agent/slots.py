@@ -155,8 +155,8 @@ class Slot:
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:
         # A lock belongs to an open file, not to a process: each use opens its own, or two uses in one process would
-        # share it.
-        holder = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        # share it. Not by its name: that may be gone by now, or mean another slot.
+        holder = os.open(f"/proc/self/fd/{self._file}", os.O_RDWR | os.O_CLOEXEC)
         if not _lock_soon(holder, how):
             os.close(holder)
             raise Busy(f"{self.path.name} is in use")
