@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.train.agree import EMPTY, Accord, Claim, Vote, accord, judge, resolves, settle
+from tutti.train.agree import EMPTY, Accord, Claim, Vote, accord, check_alike, judge, resolves, settle
+from tutti.train.errors import StateChanged
 
 
 def claims(*steps, **options):
@@ -62,3 +63,28 @@ def test_a_vote_is_only_a_commit_when_everyone_is_well():
     )
     rows[0] = Vote(0, 3, 0, 1, 2, 5, 9, 8).row()
     assert not judge(rows, 4, 11).is_committed
+
+
+def refused(found):
+    """The members that may not go on."""
+    names = []
+    for rank, claim in enumerate(found):
+        try:
+            check_alike(found, rank)
+        except StateChanged:
+            names.append(claim.member)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("steps", "kinds", "expected"),
+    [
+        pytest.param((5, 5, EMPTY), "aaa", [], id="all alike"),
+        pytest.param((5, 5, EMPTY), "aab", ["m2"], id="a newcomer with another model"),
+        pytest.param((EMPTY, 5), "ab", ["m0"], id="who has the state is right"),
+        pytest.param((EMPTY, EMPTY), "ab", ["m0", "m1"], id="nobody is right yet"),
+    ],
+)
+def test_who_protects_other_tensors_does_not_go_on(steps, kinds, expected):
+    found = [Claim(f"m{rank}", step, kind=kind) for rank, (step, kind) in enumerate(zip(steps, kinds, strict=True))]
+    assert refused(found) == expected

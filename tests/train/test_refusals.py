@@ -190,6 +190,47 @@ def test_a_model_that_changes_its_shape_is_refused():
         protected.check(protected.read()[0])
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda model: setattr(model.weight, "data", torch.zeros(1, 9)), r"model/weight was \[1, 2\] and is \[1, 9\]"),
+        (lambda model: model.register_buffer("new", torch.zeros(3)), r"model/new was not there and is \[3\]"),
+        (lambda model: delattr(model, "bias"), r"model/bias was \[1\] and is not there"),
+    ],
+)
+def test_a_tensor_that_changes_its_shape_is_named_at_the_commit(change, words):
+    """Also where no snapshot is due for long."""
+    model, protected = torch.nn.Linear(2, 1), Protected()
+    protected.add({"model": model})
+    protected.glance()
+    change(model)
+    with pytest.raises(StateChanged, match=words):
+        protected.look()
+
+
+def test_a_buffer_that_is_not_part_of_the_state_may_change():
+    model, protected = torch.nn.Linear(2, 1), Protected()
+    model.register_buffer("cache", torch.zeros(1), persistent=False)
+    protected.add({"model": model})
+    protected.look()
+    model.cache = torch.zeros(7)
+    protected.look()
+    assert [name for name in protected._shapes if "cache" in name] == []
+
+
+def test_a_step_that_fails_by_a_changed_shape_says_so(alone, model, opt):
+    """Also where nobody has looked at the model before it."""
+    alone.protect(model=model, opt=opt)
+
+    def body():
+        if alone.step == 1:
+            model.weight.data = torch.zeros(1, 9)
+            alone.protected._next_glance = 1e18
+
+    with pytest.raises(StateChanged, match=r"model/weight was \[1, 3\] and is \[1, 9\]"):
+        run(alone, model, opt, Growing(), body=body)
+
+
 def test_state_that_is_not_plain_is_named_by_its_place():
     with pytest.raises(StateChanged, match="state/sched/rule holds a function"):
         plain.dumps({"sched": {"rule": test_a_second_join_is_refused}})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tutti.train.errors import DataChanged
+from tutti.train.errors import DataChanged, StateChanged
 
 EMPTY = -1
 
@@ -22,6 +22,8 @@ class Claim:
     is_whole: bool = True
     complete: tuple[int, int] = (EMPTY, EMPTY)
     """The newest step, and of which generation, that it knows all ranks to have kept."""
+    kind: str = ""
+    """The fingerprint of what it protects."""
 
     def to_record(self) -> dict[str, Any]:
         return asdict(self)
@@ -36,6 +38,20 @@ class Accord:
     step: int
     origin: str
     source: int = -1
+
+
+def check_alike(claims: Sequence[Claim], rank: int) -> None:
+    """Refuse to go on with a state that is of another kind than that of the first who has one. Where nobody has one
+    yet nobody is right, and all are refused.
+    """
+    known = next((claim for claim in claims if claim.step >= 0), None)
+    mine, others = claims[rank], [known] if known else claims
+    other = next((claim for claim in others if claim.kind != mine.kind), None)
+    if other:
+        raise StateChanged(
+            f"{mine.member} protects other tensors (fingerprint {mine.kind}) than {other.member} ({other.kind}): "
+            f"names, types and shapes must be the same on every rank"
+        )
 
 
 def settle(claims: Sequence[Claim], witnessed: int = EMPTY) -> int:

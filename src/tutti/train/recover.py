@@ -20,7 +20,7 @@ from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
-from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, resolves
+from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, check_alike, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
@@ -192,6 +192,7 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     """Agree on one step and give it to whoever lacks it."""
     member = member_of(job)
     claims, newest = sync.exchange(job.group, claim_of(job, apply is not None and not job.is_torn), generation.step)
+    check_alike(claims, job.group.rank)
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
@@ -253,7 +254,7 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     is_split = shards(job)
     complete = job.keeper.complete if job.keeper else NO_STEP
     step = job.course.step if has_state else EMPTY
-    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete)
+    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, job.protected.fingerprint)
 
 
 def spare_newest(job: Job, claims: list[Claim]) -> None:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.nn.parameter import is_lazy
 
 from tutti.train import plain
 from tutti.train.boxes import Box, Shape, whole
 from tutti.train.errors import StateChanged
+
+CHANGED = (
+    "the protected state changed its shape: names, types and shapes of its tensors must stay as they were at the first "
+    "commit; another model is another run (another --run-id)"
+)
+GLANCE_SHARE = 0.005
+Shapes = dict[str, torch.Size]
 
 
 class Fetch(Protocol):
@@ -66,6 +75,8 @@ class Protected:
         self.fingerprint = ""
         self._leaves: dict[str, Leaf] = {}
         self._checked: dict[str, Leaf] = {}
+        self._shapes: Shapes = {}
+        self._next_glance = 0.0
         self.split: list[torch.nn.Module] = []
 
     def add(self, things: dict[str, Any]) -> None:
@@ -77,6 +88,7 @@ class Protected:
             if "/" in name:
                 raise StateChanged(f"cannot protect under the name {name!r}: a name has no slash")
         self.things.update(things)
+        self._shapes = {}
         self.split = [module for module in self.modules() if has_shards(module)]
 
     def read(self) -> tuple[dict[str, Leaf], dict[str, Any]]:
@@ -105,11 +117,24 @@ class Protected:
             {name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))}
         )
         if self.fingerprint and fingerprint != self.fingerprint:
-            raise StateChanged(
-                "the protected state changed its shape: names, types and shapes of its tensors must stay as they were "
-                "at the first commit; call protect() again after changing a model"
-            )
+            raise StateChanged(CHANGED)
         self.fingerprint, self._checked = fingerprint, leaves
+
+    def glance(self) -> None:
+        """Look whether the models still have the tensors they had, as often as that takes next to no time."""
+        began = time.perf_counter()
+        if began >= self._next_glance:
+            self.look()
+            self._next_glance = began + (time.perf_counter() - began) / GLANCE_SHARE
+
+    def look(self) -> None:
+        """Refuse models whose tensors are no longer what they were."""
+        shapes = {f"{name}/{path}": shape for name, thing in self.modules_by_name() for path, shape in shapes_of(thing)}
+        before, self._shapes = self._shapes or shapes, shapes
+        for name in sorted({*before, *shapes}):
+            was, now = before.get(name), shapes.get(name)
+            if was != now:
+                raise StateChanged(f"{name} was {worded(was)} and is {worded(now)}: {CHANGED}")
 
     def write(self, rest: dict[str, Any], fetch: Fetch) -> None:
         """Bring every protected thing to the state described by `rest`, tensors through `fetch`."""
@@ -130,10 +155,25 @@ class Protected:
         return leaf_of(name, like).box if isinstance(like, DTensor) and tuple(like.shape) == shape else whole(shape)
 
     def modules(self) -> list[torch.nn.Module]:
-        return [thing for thing in self.things.values() if isinstance(thing, torch.nn.Module)]
+        return [thing for _, thing in self.modules_by_name()]
+
+    def modules_by_name(self) -> list[tuple[str, torch.nn.Module]]:
+        return [(name, thing) for name, thing in self.things.items() if isinstance(thing, torch.nn.Module)]
 
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return [thing for thing in self.things.values() if isinstance(thing, torch.optim.Optimizer)]
+
+
+def shapes_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Size]]:
+    """The tensors of a model that are part of its state, whoever holds which part of them."""
+    for prefix, part in module.named_modules():
+        for name, tensor in (*part._parameters.items(), *part._buffers.items()):
+            if tensor is not None and name not in part._non_persistent_buffers_set and not is_lazy(tensor):
+                yield f"{prefix}.{name}".lstrip("."), tensor.shape
+
+
+def worded(shape: torch.Size | None) -> str:
+    return "not there" if shape is None else str(list(shape))
 
 
 def has_shards(module: torch.nn.Module) -> bool:

@@ -60,6 +60,7 @@ class Step:
         self.is_open = False
         piece = self._piece
         assert piece is not None
+        self.job.protected.glance()
         compute_s = time.perf_counter() - self.began
         steppers = self.job.steppers = list(steppers or self.job.protected.optimizers())
         optimizers = self._optimizers(steppers)
@@ -117,8 +118,12 @@ class Step:
         """The step is committed: carry it out."""
         job = self.job
         job.is_torn = True
-        for stepper in steppers:
-            stepper.step()
+        try:
+            for stepper in steppers:
+                stepper.step()
+        except RuntimeError:
+            job.protected.look()
+            raise
         self._drop(optimizers)
         job.course.advance(self.deal.start, self.deal.stop)
         job.is_torn = False
