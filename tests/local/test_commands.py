@@ -448,12 +448,24 @@ def test_completion_scripts(made, shell):
     assert "_TUTTI_COMPLETE" in tutti(made, "completion", shell).stdout
 
 
-def test_live_names_are_completed(made):
-    made.submit("true", name="completed")
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("tutti show compl", "completed"),
+        ("tutti run --queue def", "default"),
+        ("tutti submit --after any:compl", "any:completed"),
+        ("tutti queue -q def", "default"),
+        ("tutti move completed def", "default"),
+        ("tutti drain ", ":3"),
+    ],
+)
+def test_live_names_are_completed(made, line, name):
+    if "completed" not in {job["name"] for job in made.client.get("/v1/jobs")["jobs"]}:
+        made.submit("true", name="completed", held=True)
     env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "_TUTTI_COMPLETE": "bash_complete"}
-    env |= {"COMP_WORDS": "tutti show compl", "COMP_CWORD": "2"}
+    env |= {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
         [sys.executable, "-c", "import sys; sys.argv[0] = 'tutti'; from tutti.cli.main import main; main()"],
         env=env, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert "plain,completed" in done.stdout.split()
+    assert any(one.startswith("plain,") and one.endswith(name) for one in done.stdout.split()), done

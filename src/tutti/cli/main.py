@@ -15,6 +15,8 @@ from tutti.cli.commands import COMMANDS, Entry
 from tutti.cli.interrupt import INTERRUPTED
 from tutti.errors import Died, Misused, TuttiError
 
+COMPLETING = "_TUTTI_COMPLETE"
+
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
@@ -32,7 +34,7 @@ class LazyGroup(click.Group):
             return None
         module, _, function = entry.target.partition(":")
         command: click.Command = getattr(import_module(module), function)
-        return command
+        return _completing(command) if COMPLETING in os.environ else command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -45,6 +47,12 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.says) for name, entry in self.table.items()])
+
+
+def _completing(command: click.Command) -> click.Command:
+    from tutti.cli.names import complete_options  # noqa: PLC0415 - only shells that complete need it
+
+    return complete_options(command)
 
 
 def unknown_command(name: str, table: Mapping[str, Entry]) -> Misused:

@@ -6,6 +6,7 @@ import click
 
 from tutti.api.client import Client
 from tutti.cli.connected import also_kube, whom
+from tutti.cli.names import devices_argument
 from tutti.cli.output import empty_without_daemon, is_coloured, output_option, said, show
 
 NOTHING = {"nodes": [], "levels": [], "largest": 0, "source": "", "notes": []}
@@ -33,7 +34,7 @@ def nodes(topology: bool, output: str, kube: bool, **cluster: str | None) -> Non
 
 
 @click.command()
-@click.argument("devices", nargs=-1, required=True, metavar="DEVICE|NODE...")
+@devices_argument
 @click.option("--within", "--by", metavar="TIME", help="Gangs must have left by then: 120s (may finish).")
 @click.option("--why", default="", help="What people are told.")
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
@@ -52,7 +53,7 @@ def drain(devices: tuple[str, ...], within: str | None, why: str, dry_run: bool,
 
 
 @click.command()
-@click.argument("devices", nargs=-1, required=True, metavar="DEVICE|NODE...")
+@devices_argument
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @output_option
 def undrain(devices: tuple[str, ...], dry_run: bool, output: str) -> None:
