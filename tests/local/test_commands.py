@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -374,6 +375,32 @@ def test_a_shell_whose_terminal_is_closed_gives_its_devices_back(made, number):
         process.send_signal(number)
         process.wait(timeout=30)
     assert until(lambda: not _known(made, name), "its end")
+
+
+def test_top_is_drawn_anew_when_something_changes_and_left_by_a_key(made):
+    ours, theirs = pty.openpty()
+    env = {**os.environ, **made.env, "TUTTI_HOME": str(made.path), "TERM": "xterm"}
+    command = [sys.executable, "-m", "tutti", "top"]
+    process = subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    screen = b""
+
+    def shows(words: bytes) -> bool:
+        nonlocal screen
+        screen += os.read(ours, 1 << 16)
+        return words in screen
+
+    try:
+        until(lambda: shows(b"of 4 devices"), "the first picture")
+        made.submit("sleep", "600", name="watched", grace="0s")
+        until(lambda: shows(b"watched"), "the job in the picture")
+        os.write(ours, b"q")
+        assert process.wait(timeout=30) == 0
+        assert tutti(made, "cancel", "watched", "--wait").returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def test_a_command_beside_a_rank(made):
