@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable
 from math import gcd
+from operator import is_
 from typing import TypeVar, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from . import events as ev
 from .classes import Classes
-from .estimate import expected_ends
+from .estimate import ends_alike, expected_ends
 from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
@@ -20,6 +21,8 @@ from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
 MOST_TOUCHES = 10_000
+FEW = 24
+"""Up to this many nodes plain loops beat array calls."""
 Shown = NDArray[np.int64]
 
 
@@ -84,8 +87,11 @@ class Books:
         """What all nodes together have of each resource, in whatever state they are."""
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
+        self._held: dict[int, tuple[Gang, tuple[Seats, ...], list[int], list[int]]] = {}
+        """What the gang in a slot was booked with: gang, seats, what they hold, and the part up to its minimum."""
         self._nodes_are_shown = False
         self._last_view: weakref.ref[View] | None = None
+        self._columns: tuple[Shown, ...] = ()
         self._shown: tuple[Shown, ...] = ()
 
     def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
@@ -106,8 +112,8 @@ class Books:
     def shown(self) -> tuple["Shown", ...]:
         """The columns as a view sees them: the same numbers, but nobody can write to them."""
         columns = (self.versions, self.ends, self.begun)
-        if not self._shown or any(twin.base is not column for twin, column in zip(self._shown, columns, strict=True)):
-            self._shown = tuple(frozen(column) for column in columns)
+        if not self._columns or not all(map(is_, columns, self._columns)):
+            self._columns, self._shown = columns, tuple(frozen(column) for column in columns)
         return self._shown
 
     def forget_line(self) -> None:
@@ -166,19 +172,21 @@ class Books:
         """Enter what is now known of a gang."""
         if slot in self.queued:
             self._take_out_of_line(slot)
-        self.jobs[slot] = job
+        before, self.jobs[slot] = self.jobs[slot], job
         self._touch(slot)
         life = job.life
         if life.state in QUEUED:
             self._put_in_line(slot, job)
             return
+        sits_on = slot in self.seated
         self.seated[slot] = None
         if life.state is State.DRAINING:
             self.leaving[slot] = None
         if life.lost or life.target or is_flexible(job.gang):
             self.watched[slot] = None
-        self.begun[slot] = life.started
-        self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
+        if not (sits_on and before is not None and ends_alike(before, job)):
+            self.begun[slot] = life.started
+            self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
     def _touch(self, slot: int) -> None:
         if len(self.touches) > MOST_TOUCHES:
@@ -230,19 +238,33 @@ class Books:
             if given.nodes:
                 ask = self.ask(job.gang, role, given.shape)
                 self.classes.shift(given.nodes, given.counts, slot, role, sign, ask)
-                for node in given.nodes:
-                    self.versions[node] = stamp
-        self.book(job, seats, sign)
+                self._stamp(given.nodes, stamp)
+        self.book(slot, job, seats, sign)
         if job.gang.domain_ask:
             self._book_domains(job.gang, seats, sign)
 
-    def book(self, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
+    def _stamp(self, nodes: tuple[int, ...], stamp: int) -> None:
+        if len(nodes) > FEW:
+            self.versions[list(nodes)] = stamp
+            return
+        versions = self.versions
+        for node in nodes:
+            versions[node] = stamp
+
+    def book(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
+        """Add what the gang in the slot holds on these seats to the use of its queue, or take it away."""
         if not seats:
             return
-        use = self.use_of(job.gang.queue)
+        gang = job.gang
+        use = self.use_of(gang.queue)
         use.advance(self.at, self.half_life)
-        total, floor = held(self.resources, job.gang, seats)
-        use.add(job.gang.user, job.gang.priority, total, floor, sign)
+        known = self._held.pop(slot, None)
+        if known is None or known[0] is not gang or known[1] is not seats:
+            known = gang, seats, *held(self.resources, gang, seats)
+        if sign > 0:
+            # The same is taken away again when the gang ends.
+            self._held[slot] = known
+        use.add(gang.user, gang.priority, known[2], known[3], sign)
 
     def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
         for level, ask in gang.domain_ask.items():
@@ -259,11 +281,18 @@ class Books:
         for role, given in zip(gang.roles, seats, strict=True):
             if len(given.nodes) != len(given.counts) or not 0 <= given.shape < len(role.shapes):
                 return f"malformed seats of {role.name!r}"
-            if any(not 0 <= node < len(self.nodes) or self.nodes[node] is None for node in given.nodes):
+            if not self._are_here(given.nodes):
                 return f"{role.name!r} is seated on a node that is not there"
-            if any(count <= 0 for count in given.counts):
+            if min(given.counts, default=1) <= 0:
                 return f"{role.name!r} has a seat without a member"
         return ""
+
+    def _are_here(self, numbers: tuple[int, ...]) -> bool:
+        nodes, end = self.nodes, len(self.nodes)
+        for number in numbers:  # noqa: SIM110 - entered at every start
+            if not 0 <= number < end or nodes[number] is None:
+                return False
+        return True
 
     def ask(self, gang: Gang, role: int, shape: int) -> list[int]:
         wants = gang.roles[role].shapes[shape].ask
@@ -277,6 +306,7 @@ class Books:
             self.units.append(0)
             self.most.append(0)
             self.total.append(0)
+            self._held.clear()
             for job in filter(None, self.jobs):
                 self.measure_gang(job.gang)
             for use in self.use.values():
@@ -288,7 +318,9 @@ class Books:
         for name, amount in amounts.items():
             at = self.resources.get(name)
             if at is not None and amount:
-                self.units[at] = gcd(self.units[at], amount)
+                unit = self.units[at]
+                if not unit or amount % unit:
+                    self.units[at] = gcd(unit, amount)
                 if on_node:
                     self.most[at] = max(self.most[at], amount)
 
@@ -315,7 +347,12 @@ class Books:
 
 def is_flexible(gang: Gang) -> bool:
     """Whether the gang may get more or fewer members while it runs."""
-    return gang.resizing is Resizing.LIVE or any(role.coupling is Coupling.LOOSE for role in gang.roles)
+    if gang.resizing is Resizing.LIVE:
+        return True
+    for role in gang.roles:  # noqa: SIM110 - asked at every start
+        if role.coupling is Coupling.LOOSE:
+            return True
+    return False
 
 
 E = TypeVar("E", bound=ev.Event)

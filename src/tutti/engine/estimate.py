@@ -61,7 +61,11 @@ def known(gang: Gang, queue: Queue | None) -> Estimate:
 
 def run_time(job: Job, queue: Queue | None, percent: int, seats: tuple[Seats, ...] = ()) -> int:
     """How long the gang would run if it started now on these seats (or at its wanted size)."""
-    whole = known(job.gang, queue).at(percent)
+    return _left(job, known(job.gang, queue).at(percent), seats)
+
+
+def _left(job: Job, whole: int, seats: tuple[Seats, ...]) -> int:
+    """How much of a run time is left on these seats."""
     if whole >= NEVER:
         return NEVER
     left = max(whole - job.life.ran, SECOND)
@@ -74,14 +78,39 @@ def run_time(job: Job, queue: Queue | None, percent: int, seats: tuple[Seats, ..
 def expected_ends(job: Job, queue: Queue | None) -> tuple[int, int, int]:
     """When a running gang ends, by percentile; the job's own progress beats every other source."""
     life = job.life
-    reported = _end_by_progress(life)
     # Loose members come and go one by one: the last ones set the end.
-    begun = life.started if any(role.coupling is Coupling.GANG for role in job.gang.roles) else life.resized
-    ends = [_after(begun, run_time(job, queue, percent, life.seats)) for percent in QUANTILES]
+    begun = life.started if _is_coupled(job.gang) else life.resized
+    told = known(job.gang, queue)
+    last = _after(begun, _left(job, told.limit, life.seats))
+    if not told.p50 and not told.p90:
+        soon = late = last
+    else:
+        soon, late = (_after(begun, _left(job, told.at(percent), life.seats)) for percent in QUANTILES[:2])
+    reported = _end_by_progress(life)
     if reported is not None:
         slack = (reported - life.started) // 10
-        ends[0], ends[1] = reported, min(reported + slack, max(ends[2], reported))
-    return ends[0], ends[1], max(ends[1], ends[2])
+        soon, late = reported, min(reported + slack, max(last, reported))
+    return soon, late, max(late, last)
+
+
+def ends_alike(before: Job, after: Job) -> bool:
+    """Whether nothing has changed on which the expected ends of a running gang rest, apart from its queue."""
+    old, new = before.life, after.life
+    return (
+        before.gang is after.gang
+        and old.seats is new.seats
+        and old.progress is new.progress
+        and old.started == new.started
+        and old.resized == new.resized
+        and old.ran == new.ran
+    )
+
+
+def _is_coupled(gang: Gang) -> bool:
+    for role in gang.roles:  # noqa: SIM110 - asked at every start
+        if role.coupling is Coupling.GANG:
+            return True
+    return False
 
 
 def overrun_end(started: int, last: int, now: int) -> int:

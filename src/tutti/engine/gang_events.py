@@ -12,6 +12,9 @@ from .ranks import lose
 from .seats import without
 
 KEEP_INTERRUPTIONS = 32
+STARTABLE = frozenset({State.WAITING, State.PARKED})
+COMING_UP = frozenset({State.STARTING, State.REPAIRING, State.DEGRADED})
+UNTRIED = Attempt()
 T = TypeVar("T")
 
 
@@ -42,12 +45,12 @@ def _changed(books: Books, event: ev.Changed) -> Touched:
     seats = job.life.seats
     if seats and _asks(event.gang) != _asks(job.gang):
         return books.nothing("a seated gang cannot change what its members ask for")
-    books.book(job, seats, -1)
+    books.book(slot, job, seats, -1)
     books.measure_gang(event.gang)
     # What was promised to other roles says nothing about these.
     claims = {} if _asks(event.gang) == _asks(job.gang) else {"promise": None, "pledge": None}
     changed = Job(event.gang, moved(job.life, books.version, **claims))
-    books.book(changed, seats, 1)
+    books.book(slot, changed, seats, 1)
     books.put(slot, changed)
     return Touched(books.version, slot, freed=True)
 
@@ -76,7 +79,7 @@ def _released(books: Books, event: ev.Released) -> Touched:
 
 @on(ev.Starting)
 def _starting(books: Books, event: ev.Starting) -> Touched:
-    slot = books.slot_of(event.gang, {State.WAITING, State.PARKED})
+    slot = books.slot_of(event.gang, STARTABLE)
     if slot < 0:
         return books.nothing(f"{event.gang!r} does not wait to be started")
     job = books.job_in(slot)
@@ -102,18 +105,17 @@ def _starting(books: Books, event: ev.Starting) -> Touched:
 
 @on(ev.Running)
 def _running(books: Books, event: ev.Running) -> Touched:
-    states = {State.STARTING, State.REPAIRING, State.DEGRADED}
     return live(
         books,
         event.gang,
-        states,
+        COMING_UP,
         lambda life: moved(
             life,
             books.version,
             state=State.RUNNING,
             since=event.at,
             started=event.at if life.state is State.STARTING else life.started,
-            attempt=Attempt(),
+            attempt=UNTRIED,
         ),
     )
 

@@ -11,7 +11,7 @@ def held(resources: dict[str, int], gang: Gang, seats: Sequence[Seats]) -> tuple
     """What seats hold of each resource, and the part up to the gang's minimum."""
     total, floor = [0] * len(resources), [0] * len(resources)
     for role, given in zip(gang.roles, seats, strict=True):
-        members = given.members
+        members = sum(given.counts)
         low = min(members, sizes(role, given.shape)[0])
         for name, amount in role.shapes[given.shape].ask.items():
             at = resources.get(name)
@@ -54,23 +54,31 @@ class QueueUse:
         """Book the use since the last time, and forget some of what lies further back."""
         if now <= self.at:
             return
-        steps, counts = steps_between(self.at, now, half_life), remembered(self.at, now, half_life)
+        if steps := steps_between(self.at, now, half_life):
+            counts = remembered(self.at, now, half_life)
+            self.past = [decayed(past, steps) for past in self.past]
+        else:
+            counts = now - self.at
+        past = self.past
         for r, amount in enumerate(self.total):
-            past = decayed(self.past[r], steps) if steps else self.past[r]
-            self.past[r] = past + amount * counts // SECOND
+            past[r] += amount * counts // SECOND
         self.at = now
 
     def add(self, user: str, priority: int, total: Sequence[int], floor: Sequence[int], sign: int) -> None:
         """Book seats taken (1) or given back (-1) by one gang."""
-        self.priorities[priority] = self.priorities.get(priority, 0) + sign
-        if not self.priorities[priority]:
-            del self.priorities[priority]
+        many = self.priorities.get(priority, 0) + sign
+        if many:
+            self.priorities[priority] = many
+        else:
+            self.priorities.pop(priority, None)
         mine = self.users.get(user)
         if mine is None:
             mine = self.users[user] = [0] * len(self.total)
+        everybodys, least = self.total, self.floor
         for r, amount in enumerate(total):
-            self.total[r] += sign * amount
-            mine[r] += sign * amount
-            self.floor[r] += sign * floor[r]
+            if amount:
+                everybodys[r] += sign * amount
+                mine[r] += sign * amount
+                least[r] += sign * floor[r]
         if not any(mine):
             del self.users[user]
