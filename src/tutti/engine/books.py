@@ -47,8 +47,7 @@ class Books:
         """Counts changes of queues."""
         self.faulty = 0
         """Nodes that have failed at least once."""
-        self.at = 0
-        self.half_life = half_life
+        self.at, self.half_life = 0, half_life
         self.resources: dict[str, int] = {}
         self.topology = Topology()
         self.nodes: list[Node | None] = []
@@ -87,12 +86,11 @@ class Books:
         """What all nodes together have of each resource, in whatever state they are."""
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
+        # What the gang in a slot was booked with: gang, seats, what they hold, and the part up to its minimum.
         self._held: dict[int, tuple[Gang, tuple[Seats, ...], list[int], list[int]]] = {}
-        """What the gang in a slot was booked with: gang, seats, what they hold, and the part up to its minimum."""
         self._nodes_are_shown = False
         self._last_view: weakref.ref[View] | None = None
-        self._columns: tuple[Shown, ...] = ()
-        self._shown: tuple[Shown, ...] = ()
+        self._shown: tuple[tuple[Shown, ...], tuple[Shown, ...]] = ((), ())
 
     def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
@@ -112,9 +110,11 @@ class Books:
     def shown(self) -> tuple["Shown", ...]:
         """The columns as a view sees them: the same numbers, but nobody can write to them."""
         columns = (self.versions, self.ends, self.begun)
-        if not self._columns or not all(map(is_, columns, self._columns)):
-            self._columns, self._shown = columns, tuple(frozen(column) for column in columns)
-        return self._shown
+        known, shown = self._shown
+        if not known or not all(map(is_, columns, known)):
+            shown = tuple(frozen(column) for column in columns)
+            self._shown = columns, shown
+        return shown
 
     def forget_line(self) -> None:
         """Nodes came, went or moved: the line is drawn anew when it is next asked for."""

@@ -8,9 +8,11 @@ short and long; people ask for more time than they need, and some give up.
 import math
 import random
 import tomllib
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -28,6 +30,7 @@ HOURS = (4, 3, 3, 2, 2, 2, 3, 4, 6, 8, 10, 10, 9, 10, 11, 11, 10, 9, 8, 7, 6, 6,
 WEEKEND = 0.4
 ROUND_REQUESTS_MIN = (15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200)
 """People ask for round numbers of minutes."""
+T = TypeVar("T")
 
 
 class Load(Data, frozen=True):
@@ -63,6 +66,25 @@ class Load(Data, frozen=True):
     """How busy a day of the weekend is, beside an average one."""
 
 
+class Choice(Generic[T]):
+    """One of several, by their weights: the draws of `random.choices`, without adding up the weights every time."""
+
+    def __init__(self, values: Sequence[T], weights: Sequence[int]) -> None:
+        self._values = values
+        self._sums = list(accumulate(weights))
+        self._total = self._sums[-1] + 0.0
+        self._last = len(values) - 1
+
+    def draw(self, draws: random.Random) -> T:
+        """One of them."""
+        return self._values[bisect_right(self._sums, draws.random() * self._total, 0, self._last)]
+
+
+MIXTURE = ((5.0, 1.2), (8.0, 1.0), (10.2, 0.8))
+"""Logarithms of run times in seconds: minutes, hours, days; mean and spread."""
+NARROW_RUNS, WIDE_RUNS = Choice(MIXTURE, (5, 4, 1)), Choice(MIXTURE, (3, 4, 3))
+
+
 class Drawn:
     """One generated workload: rows drawn one by one, always the same for the same load."""
 
@@ -71,8 +93,10 @@ class Drawn:
         self.cut = cut or Cut("gpu", load.each)
         self.habits = habits
         known = dict(load.widths) or GPU_WIDTHS
-        self._widths = [width for width in known if width <= load.devices]
-        self._shares = list(accumulate(known[width] for width in self._widths))
+        widths = [width for width in known if width <= load.devices]
+        self._widths = Choice(widths, [known[width] for width in widths])
+        self._busy = [intensity(hour * HOUR, load) for hour in range(7 * 24)]
+        """How busy each hour of a week is."""
 
     def __len__(self) -> int:
         """How many jobs there are."""
@@ -113,11 +137,12 @@ class Drawn:
 
     def _next_arrival(self, draws: random.Random, at: int, gap: float) -> int:
         """Time runs faster when many people are at work, and stands almost still at night."""
-        return at + max(round(draws.expovariate(1.0) * gap / intensity(at, self.load)), 1)
+        busy = self._busy[at // HOUR % len(self._busy)]
+        return at + max(round(draws.expovariate(1.0) * gap / busy), 1)
 
     def _width(self, draws: random.Random) -> int:
         if self.load.style == "gpu" or self.load.widths:
-            return draws.choices(self._widths, cum_weights=self._shares)[0]
+            return self._widths.draw(draws)
         return self._batch_width(draws)
 
     def _batch_width(self, draws: random.Random) -> int:
@@ -135,8 +160,7 @@ class Drawn:
         known = (self.load.wide_runs_s if width > (self.load.wide_above or self.load.each) else ()) or self.load.runs_s
         if known:
             return round(max(drawn_from(known, draws), 1.0) * SECOND)
-        shares = (5, 4, 1) if width < 8 else (3, 4, 3)
-        mean, spread = draws.choices(((5.0, 1.2), (8.0, 1.0), (10.2, 0.8)), shares)[0]
+        mean, spread = (NARROW_RUNS if width < 8 else WIDE_RUNS).draw(draws)
         return round(min(max(draws.lognormvariate(mean, spread), 1.0), 7 * DAY / SECOND)) * SECOND
 
     def _row(self, draws: random.Random, number: int, at: int, digits: int) -> Row:
@@ -173,8 +197,9 @@ def drawn_from(quantiles: tuple[float, ...], draws: random.Random) -> float:
 def request(draws: random.Random, run: int) -> int:
     """What the owner asks for: up to ten times what is needed, in round numbers."""
     wanted_min = run / SECOND / 60 * draws.uniform(1.0, 1.0 + draws.expovariate(0.5))
-    fitting = [minutes for minutes in ROUND_REQUESTS_MIN if minutes >= wanted_min]
-    return round((fitting[0] if fitting else math.ceil(wanted_min / 1440) * 1440) * 60) * SECOND
+    at = bisect_left(ROUND_REQUESTS_MIN, wanted_min)
+    fitting = ROUND_REQUESTS_MIN[at] if at < len(ROUND_REQUESTS_MIN) else math.ceil(wanted_min / 1440) * 1440
+    return fitting * 60 * SECOND
 
 
 def looks_like(first: list[str]) -> bool:
