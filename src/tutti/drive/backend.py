@@ -28,6 +28,8 @@ class Capabilities(Data, frozen=True):
     def limited(self, gang: Gang) -> Gang:
         """The gang as this backend can run it: nothing is planned for it that cannot be carried out."""
         resizing = gang.resizing
+        if resizing is Resizing.NONE and not gang.parkable:
+            return gang
         if resizing is Resizing.LIVE and not self.live_resize:
             resizing = Resizing.RESTART
         if resizing is Resizing.RESTART and not self.restart_resize:

@@ -35,6 +35,8 @@ SETTLE = 10 * SECOND
 """News that only refines an estimate is looked at once in so long, together."""
 SOFT = frozenset({ev.Reported, ev.Estimated, ev.Running, ev.TurnTaken, ev.Promised, ev.Pledged})
 """Events that never make a gang start by themselves."""
+COMPLETED = frozenset({ev.Submitted, ev.Changed, ev.Refused})
+"""Events that say less than is known."""
 
 
 class Decide(Protocol):
@@ -163,14 +165,10 @@ class Driver:
     def _take(self, event: ev.Event, now: int) -> bool:
         """Enter one event from outside; whether it can change what should be done."""
         like: Job | None = None
-        if isinstance(event, ev.Submitted):
-            event = self.intake.submitted(event, self.world)
-        elif isinstance(event, ev.Ended):
+        if isinstance(event, ev.Ended):
             like = self._learnt(event)
-        elif isinstance(event, ev.Changed):
-            event = self.intake.changed(event, self.world)
-        elif isinstance(event, ev.Refused):
-            event = self.intake.refused(event, self.world, self.policy.repair.back_off)
+        elif type(event) in COMPLETED:
+            event = self._completed(event)
         touched = self._enter(event)
         if touched.note:
             self._say(Trouble.STALE_EVENT, now, touched.note, str(getattr(event, "gang", "")))
@@ -179,6 +177,16 @@ class Driver:
             for news in self.intake.better(like.gang, self.world, event.at):
                 self._enter(news)
         return self._matters(event, touched, now)
+
+    def _completed(self, event: ev.Event) -> ev.Event:
+        """The event with what whoever tells it does not know."""
+        if isinstance(event, ev.Submitted):
+            return self.intake.submitted(event, self.world)
+        if isinstance(event, ev.Changed):
+            return self.intake.changed(event, self.world)
+        if isinstance(event, ev.Refused):
+            return self.intake.refused(event, self.world, self.policy.repair.back_off)
+        return event
 
     def _learnt(self, event: ev.Ended) -> Job | None:
         slot = self.world.slots.get(event.gang, -1)
@@ -306,7 +314,8 @@ class Driver:
             self._say(Trouble.NOT_ENTERED, now, f"no gang named {action.gang!r}", action.gang, key)
             return False
         life = self.world.job_in(slot).life
-        self._note_overdue(life, action, key, now)
+        if life.target:
+            self._note_overdue(life, action, key, now)
         entry = outcome(action, life, now, decided, now + self.policy.repair.hold_up_to)
         if isinstance(entry, ev.Ended):
             self.intake.ended(entry, self.world)
@@ -316,7 +325,7 @@ class Driver:
         return not note
 
     def _note_overdue(self, life: Life, action: AnyAction, key: str, now: int) -> None:
-        if life.target and life.target_by <= now and life.target != life.seats and isinstance(action, RESIZES):
+        if life.target_by <= now and life.target != life.seats and isinstance(action, RESIZES):
             self._say(Trouble.OVERDUE, now, "it was asked to change its seats and never answered", action.gang, key)
 
     def _stale(self, plan: Plan, now: int) -> set[int]:

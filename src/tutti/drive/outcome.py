@@ -4,6 +4,8 @@ What is entered errs on the side of holding: seats asked for are held from now o
 the backend says they are free. So whatever the backend does, and however slowly, nothing is given away twice.
 """
 
+from typing import get_args
+
 from tutti.engine import events as ev
 from tutti.engine.model import NEVER, SEATED, Life, State
 from tutti.engine.plan import (
@@ -26,11 +28,12 @@ from .backend import Refused
 
 RESIZES = (Grow, Shrink, Repair, Migrate)
 ENDS = (Evict, Restart, Fail)
+KINDS = {each: str(each.__struct_config__.tag) for each in get_args(AnyAction)}
 
 
 def kind(action: AnyAction) -> str:
     """The action's word: 'start', 'evict' ..."""
-    return str(type(action).__struct_config__.tag)
+    return KINDS[type(action)]
 
 
 def outcome(action: AnyAction, life: Life, now: int, decided: int, answer_by: int) -> ev.AnyEvent | None:

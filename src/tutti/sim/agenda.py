@@ -28,6 +28,8 @@ class Agenda:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, int, Happening]] = []
         self._entered = 0
+        self.next_at = NEVER
+        """When the next thing happens."""
 
     def __bool__(self) -> bool:
         """Whether anything is still to happen."""
@@ -37,11 +39,7 @@ class Agenda:
         """Let something happen at a moment."""
         self._entered += 1
         heappush(self._heap, (at, rank, self._entered, happening))
-
-    @property
-    def next_at(self) -> int:
-        """When the next thing happens."""
-        return self._heap[0][0] if self._heap else NEVER
+        self.next_at = min(self.next_at, at)
 
     def has_due(self, now: int) -> bool:
         """Whether the next thing is another end that was expected just now."""
@@ -49,4 +47,7 @@ class Agenda:
 
     def pop(self) -> Happening:
         """The next thing."""
-        return heappop(self._heap)[3]
+        heap = self._heap
+        happening = heappop(heap)[3]
+        self.next_at = heap[0][0] if heap else NEVER
+        return happening

@@ -27,8 +27,8 @@ from tutti.engine.seats import without
 
 from .agenda import Agenda, Rank
 from .predict import Predictor
-from .record import Record
-from .task import Task
+from .record import Record, Where
+from .task import PLAIN, Task
 
 News = list[ev.AnyEvent]
 Charge = Callable[[str, Spent, int, int], None]
@@ -173,20 +173,21 @@ class Cluster:
 
     def _up(self, run: Run, now: int) -> News:
         """All members are there: the work begins, or goes on."""
-        if run.task.gang.speed.points:
-            run.pace = pace(run.task.gang, run.seats)
+        gang = run.task.gang
+        if gang.speed.points:
+            run.pace = pace(gang, run.seats)
         run.since = now
         self.record.spells.up[run.spell] = now
         self._plan_end(run, now)
         if not run.awaited:
             return []
         run.awaited = False
-        return [ev.Running(now, run.task.gang.name), *self._report(run, now)]
+        return [ev.Running(now, gang.name), *self._report(run, now)]
 
     def _report(self, run: Run, now: int) -> News:
         """What a job that saves its work says of itself, so that interruptions can be weighed."""
         habits = run.task.habits
-        if not habits.save_cost and not habits.restart:
+        if habits is PLAIN or (not habits.save_cost and not habits.restart):
             return []
         told = Progress(at=now, save_cost=habits.save_cost, restart_cost=habits.restart + habits.start_up)
         return [ev.Reported(now, run.task.gang.name, told)]
@@ -208,19 +209,20 @@ class Cluster:
         return self._over(run, at, run.task.outcome)
 
     def _over(self, run: Run, at: int, state: State) -> News:
+        task, name = run.task, run.task.gang.name
         self.progress(run, at)
         self._book_stalls(run, at)
         run.turn += 1
         self._close_spell(run, at)
-        part = self.parts.get(run.task.part_of)
+        part = self.parts[task.part_of] if task.part_of else None
         if part is not None:
             part.left -= 1
         if part is None or not part.left:
             self.record.end(run.row, at, state)
-        del self.runs[run.task.gang.name]
+        del self.runs[name]
         if self.predictor is not None:
-            self.predictor.learn(run.task, run.done)
-        return [ev.Ended(at, run.task.gang.name, state)]
+            self.predictor.learn(task, run.done)
+        return [ev.Ended(at, name, state)]
 
     # -- interruptions
 
@@ -319,17 +321,21 @@ class Cluster:
         self.agenda.add(at, rank, partial(_if_still, run, run.turn, what))
 
     def _open_spell(self, run: Run, at: int) -> None:
-        held = 0
-        where: dict[int, int] = {}
-        spells = self.record.spells
+        held, spells = 0, self.record.spells
         for role, each in zip(run.task.gang.roles, run.seats, strict=True):
-            ask = role.shapes[each.shape].ask.get(self.resource, 0) if each.nodes else 0
-            held += each.members * ask
-            if spells.where is not None:
-                for node, count in zip(each.nodes, each.counts, strict=True):
-                    where[node] = where.get(node, 0) + count * ask
-        run.spell = spells.begin(run.row, at, held, tuple(where.items()))
+            if each.nodes:
+                held += sum(each.counts) * role.shapes[each.shape].ask.get(self.resource, 0)
+        run.spell = spells.begin(run.row, at, held, () if spells.where is None else self._where(run))
         self.held += held
+
+    def _where(self, run: Run) -> Where:
+        """Devices that a run holds on each node."""
+        where: dict[int, int] = {}
+        for role, each in zip(run.task.gang.roles, run.seats, strict=True):
+            for node, count in zip(each.nodes, each.counts, strict=True):
+                ask = role.shapes[each.shape].ask.get(self.resource, 0)
+                where[node] = where.get(node, 0) + count * ask
+        return tuple(where.items())
 
     def _close_spell(self, run: Run, at: int) -> None:
         if run.spell >= 0:
@@ -349,4 +355,8 @@ def _scaled(time: int, speed: tuple[int, int]) -> int:
 
 def devices(gang: Gang, resource: str) -> int:
     """Devices the gang holds at its wanted size."""
-    return sum(sizes(role)[1] * role.shapes[0].ask.get(resource, 0) for role in gang.roles if role.shapes)
+    many = 0
+    for role in gang.roles:
+        if role.shapes:
+            many += sizes(role)[1] * role.shapes[0].ask.get(resource, 0)
+    return many

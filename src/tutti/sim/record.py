@@ -14,6 +14,7 @@ Where = tuple[tuple[int, int], ...]
 """Nodes, and devices held on each."""
 NOT_YET = -1
 ENDS = tuple(sorted(ENDED))
+CODES = {state: code for code, state in enumerate(ENDS)}
 OPEN = -1
 """The code of a task that never ended."""
 
@@ -73,10 +74,13 @@ class Record:
         self.submitted.append(gang.submitted)
         self.work.append(task.work)
         self.width.append(width)
-        for column in (self.started, self.ended, self.promised, self.told):
-            column.append(NOT_YET)
-        for column in (self.runs, self.interruptions, self.lost):
-            column.append(0)
+        self.started.append(NOT_YET)
+        self.ended.append(NOT_YET)
+        self.promised.append(NOT_YET)
+        self.told.append(NOT_YET)
+        self.runs.append(0)
+        self.interruptions.append(0)
+        self.lost.append(0)
         self.state.append(OPEN)
         return len(self.names) - 1
 
@@ -94,7 +98,7 @@ class Record:
     def end(self, row: int, at: int, state: State) -> None:
         """The task is over."""
         self.ended[row] = at
-        self.state[row] = ENDS.index(state)
+        self.state[row] = CODES[state]
 
     def promise(self, row: int, start: int, at: int) -> None:
         """The task was promised a start; only the first promise is what its owner was told."""

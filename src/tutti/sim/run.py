@@ -1,6 +1,9 @@
 """Play a workload through the driver: happenings in, decisions out, until nothing is left to happen."""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -26,8 +29,21 @@ from .task import PLAIN, Task, Workload
 Progress = Callable[[int, int], None]
 """Told now and then: tasks that have ended, tasks in all."""
 TELL_EVERY = 256
+NEW_OBJECTS = 100_000
+"""How many objects more than before there are when cycles are looked for."""
 PATIENCE = 64
 """Looks in a row that change nothing, after which only a happening is worth another look."""
+
+
+@contextmanager
+def rarely_collecting() -> Iterator[None]:
+    """Look for cycles of objects seldom: records, events and plans have none, and there are millions of them."""
+    usual = gc.get_threshold()
+    gc.set_threshold(max(usual[0], NEW_OBJECTS) if usual[0] else 0, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 def trusting(view: View, plan: Plan, policy: Policy, now: int | None = None) -> list[Violation]:  # noqa: ARG001
@@ -103,21 +119,20 @@ class Simulation:
     def run(self, progress: Progress | None = None, until: int = NEVER) -> Record:
         """Go on until nothing more can happen, or until a moment in virtual time."""
         self._next_arrival(self.now)
-        steps = 0
-        while self._goes_on and (moment := self._next_moment()) <= until and moment < NEVER:
-            self.now = moment
-            self._step(moment)
-            steps += 1
-            if progress is not None and not steps % TELL_EVERY:
-                progress(len(self.record) - len(self.cluster.runs), self.size)
+        with rarely_collecting():
+            self._play(progress, until)
         if self.driver.ledger is not None:
             self.settle()
         return self.record
 
-    @property
-    def _goes_on(self) -> bool:
-        """Whether a task is still to come or to end."""
-        return bool(self.cluster.runs) or not self._all_here
+    def _play(self, progress: Progress | None, until: int) -> None:
+        runs, steps = self.cluster.runs, 0
+        while (runs or not self._all_here) and (moment := self._next_moment()) <= until and moment < NEVER:
+            self.now = moment
+            self._step(moment)
+            steps += 1
+            if progress is not None and not steps % TELL_EVERY:
+                progress(len(self.record) - len(runs), self.size)
 
     @property
     def has_more(self) -> bool:
@@ -167,9 +182,10 @@ class Simulation:
     def _happened(self, now: int) -> News:
         """What happens at this moment: all of it, or the first thing where each is decided on alone."""
         found: News = []
-        while self.agenda.next_at <= now:
-            found += self.agenda.pop()(now)
-            if self._one_by_one and not self.agenda.has_due(now):
+        agenda = self.agenda
+        while agenda.next_at <= now:
+            found += agenda.pop()(now)
+            if self._one_by_one and not agenda.has_due(now):
                 break
         return found
 
@@ -189,16 +205,19 @@ class Simulation:
 
     def _tell(self, news: News, now: int) -> list[Keyed]:
         """Tell the driver at once what may matter; that a rigid gang runs it learns first thing at the next step."""
-        if all(self._can_wait(event) for event in news):
+        if self._can_wait(news):
             self._late += news
             return []
         return self.driver.step(news, now)
 
-    def _can_wait(self, event: ev.AnyEvent) -> bool:
-        if type(event) is not ev.Running or not self._patient:
-            return False
-        task = self.cluster.runs[event.gang].task
-        return task.habits is PLAIN and task.gang.resizing is Resizing.NONE
+    def _can_wait(self, news: News) -> bool:
+        for event in news:
+            if type(event) is not ev.Running or not self._patient:
+                return False
+            task = self.cluster.runs[event.gang].task
+            if task.habits is not PLAIN or task.gang.resizing is not Resizing.NONE:
+                return False
+        return True
 
     def _charge(self, name: str, what: Spent, length: int, at: int) -> None:
         if self.driver.ledger is not None:
@@ -214,7 +233,7 @@ class Simulation:
         if task is None:
             self._all_here = True
         else:
-            self.agenda.add(max(task.gang.submitted, now), self._arrival, lambda at: self._arrive(task, at))
+            self.agenda.add(max(task.gang.submitted, now), self._arrival, partial(self._arrive, task))
 
     def _arrive(self, task: Task, at: int) -> News:
         if task.habits is not PLAIN:
