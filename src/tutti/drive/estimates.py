@@ -6,6 +6,7 @@ gives the same estimates everywhere.
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -88,7 +89,7 @@ class History:
         self._command = command
         self.errors = Errors()
         """How wrong estimates were; forecasts draw from it."""
-        self._runs: dict[Key, tuple[int, ...]] = {}
+        self._runs: OrderedDict[Key, tuple[int, ...]] = OrderedDict()
 
     def learn(self, gang: Gang, ran: int) -> bool:
         """Take in a run. True while little is known of this kind, so that those who wait deserve a new estimate."""
@@ -100,7 +101,7 @@ class History:
             before = self._runs.pop(key, ())
             self._runs[key] = (*before, ran)[-KEEP_RUNS:]
         while len(self._runs) > KEEP_KEYS:
-            del self._runs[next(iter(self._runs))]
+            self._runs.popitem(last=False)
         return len(self._runs[keys[0]]) <= 2
 
     def estimate(self, gang: Gang) -> Estimate:
@@ -137,7 +138,7 @@ class History:
         """A history from stored data."""
         history = cls(command)
         history.errors = Errors.recalled(memory.errors)
-        history._runs = {runs.key: runs.lengths for runs in memory.runs}
+        history._runs.update((runs.key, runs.lengths) for runs in memory.runs)
         return history
 
     def dump(self) -> bytes:

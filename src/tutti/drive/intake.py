@@ -1,5 +1,7 @@
 """What the loop adds to events before they are entered: settled dependencies, estimates, when to try again."""
 
+from collections import OrderedDict
+
 import msgspec
 
 from tutti.engine import events as ev
@@ -18,14 +20,15 @@ class Outcomes:
 
     def __init__(self, most: int = REMEMBERED) -> None:
         self.most = most
-        self.ended: dict[str, State] = {}
+        # The oldest of a plain dict is found by walking over all that were forgotten before it.
+        self.ended: OrderedDict[str, State] = OrderedDict()
 
     def remember(self, name: str, state: State) -> None:
         """A gang has ended; the name may have been used before."""
         self.ended.pop(name, None)
         self.ended[name] = state if state in ENDED else State.FINISHED
         if len(self.ended) > self.most:
-            del self.ended[next(iter(self.ended))]
+            self.ended.popitem(last=False)
 
     def settled(self, after: tuple[str, ...], world: World) -> tuple[str, ...]:
         """What is left to wait for: met entries are gone, those that can never be met begin with 'never:'."""

@@ -121,9 +121,8 @@ class Books:
         self._line = None
 
     def let_go(self) -> None:
-        if self._last_view is None:
-            return
-        if self._last_view() is not None:
+        """Before anything changes: leave the columns to whoever is looking at them."""
+        if self._last_view is not None and self._last_view() is not None:
             self.classes.detach()
             self.versions, self.ends, self.begun = self.versions.copy(), self.ends.copy(), self.begun.copy()
             self.resources = self.resources.copy()
@@ -158,7 +157,8 @@ class Books:
 
     def slot_of(self, name: str, states: "frozenset[State] | set[State]") -> int:
         slot = self.slots.get(name, -1)
-        return slot if slot >= 0 and self.job_in(slot).life.state in states else -1
+        job = self.jobs[slot] if slot >= 0 else None
+        return slot if job is not None and job.life.state in states else -1
 
     def new_slot(self) -> int:
         self.jobs.append(None)
@@ -178,15 +178,17 @@ class Books:
         if life.state in QUEUED:
             self._put_in_line(slot, job)
             return
-        sits_on = slot in self.seated
-        self.seated[slot] = None
         if life.state is State.DRAINING:
             self.leaving[slot] = None
-        if life.lost or life.target or is_flexible(job.gang):
+        if life.lost or life.target:
             self.watched[slot] = None
-        if not (sits_on and before is not None and ends_alike(before, job)):
-            self.begun[slot] = life.started
-            self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
+        if slot in self.seated and before is not None and ends_alike(before, job):
+            return
+        self.seated[slot] = None
+        if is_flexible(job.gang):
+            self.watched[slot] = None
+        self.begun[slot] = life.started
+        self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
 
     def _touch(self, slot: int) -> None:
         if len(self.touches) > MOST_TOUCHES:
@@ -208,9 +210,9 @@ class Books:
 
     def _take_out_of_line(self, slot: int) -> None:
         priority = self.job_in(slot).gang.priority
-        self.priorities[priority] -= 1
-        if not self.priorities[priority]:
-            del self.priorities[priority]
+        many = self.priorities.pop(priority) - 1
+        if many:
+            self.priorities[priority] = many
         del self.queued[slot]
         self.promised.pop(slot, None)
         self.on_hold.pop(slot, None)

@@ -146,10 +146,7 @@ class Classes:
     def _alike(self, nodes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[tuple[int, int, Nodes]]:
         """Classes, members on each node, and the nodes of the class that get so many."""
         if len(nodes) <= FEW:
-            groups: dict[tuple[int, int], list[int]] = {}
-            for node, old, count in zip(nodes, self.of[list(nodes)].tolist(), counts, strict=True):
-                groups.setdefault((old, count), []).append(node)
-            yield from ((old, count, group) for (old, count), group in groups.items())
+            yield from self._few_alike(list(nodes), counts)
             return
         where = np.array(nodes)
         pairs = self.of[where].astype(np.int64) << 32 | np.array(counts)
@@ -158,6 +155,17 @@ class Classes:
         first = np.flatnonzero(np.diff(ranked, prepend=-1))
         for pair, group in zip(ranked[first].tolist(), np.split(where[order], first[1:]), strict=True):
             yield pair >> 32, pair & 0xFFFFFFFF, group
+
+    def _few_alike(self, nodes: list[int], counts: tuple[int, ...]) -> Iterator[tuple[int, int, Nodes]]:
+        classes = self.of[nodes].tolist()
+        if len(set(classes)) == 1 and len(set(counts)) == 1:
+            yield classes[0], counts[0], nodes
+            return
+        groups: dict[tuple[int, int], list[int]] = {}
+        for node, pair in zip(nodes, zip(classes, counts, strict=True), strict=True):
+            groups.setdefault(pair, []).append(node)
+        for (old, count), group in groups.items():
+            yield old, count, group
 
     def _moved(self, old: int, size: int, slot: int, role: int, change: int, ask: Sequence[int]) -> int:
         """Where so many nodes of a class belong after the change: the same class if all of them alike become new."""

@@ -8,10 +8,12 @@ QUANTILES = (50, 90, 100)
 
 def sizes(role: Role, shape: int = 0) -> tuple[int, int, int]:
     """Minimum, wanted and maximum members of a role on one of its shapes."""
-    own = role.shapes[shape] if shape < len(role.shapes) else None
-    low = (own.min if own else 0) or role.min
-    want = (own.want if own else 0) or role.want or low
-    return low, max(want, low), max((own.max if own else 0) or role.max or want, want, low)
+    low, want, most = role.min, role.want, role.max
+    if shape < len(role.shapes):
+        own = role.shapes[shape]
+        low, want, most = own.min or low, own.want or want, own.max or most
+    want = max(want, low)
+    return low, want, max(most, want)
 
 
 def rate(speed: Speed, size: int) -> int:

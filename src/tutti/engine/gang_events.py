@@ -105,19 +105,14 @@ def _starting(books: Books, event: ev.Starting) -> Touched:
 
 @on(ev.Running)
 def _running(books: Books, event: ev.Running) -> Touched:
-    return live(
-        books,
-        event.gang,
-        COMING_UP,
-        lambda life: moved(
-            life,
-            books.version,
-            state=State.RUNNING,
-            since=event.at,
-            started=event.at if life.state is State.STARTING else life.started,
-            attempt=UNTRIED,
-        ),
-    )
+    slot = books.slot_of(event.gang, COMING_UP)
+    if slot < 0:
+        return _not_so(books, event.gang, COMING_UP)
+    job = books.job_in(slot)
+    started = event.at if job.life.state is State.STARTING else job.life.started
+    life = moved(job.life, books.version, state=State.RUNNING, since=event.at, started=started, attempt=UNTRIED)
+    books.put(slot, Job(job.gang, life))
+    return Touched(books.version, slot)
 
 
 @on(ev.Resized)
@@ -328,7 +323,8 @@ def _ended(books: Books, event: ev.Ended) -> Touched:
     books.forget(slot)
     del books.slots[event.gang]
     books.spare_slots.append(slot)
-    _settle_dependents(books, event.gang, event.state if event.state in ENDED else State.FINISHED)
+    if books.followers:
+        _settle_dependents(books, event.gang, event.state if event.state in ENDED else State.FINISHED)
     return Touched(books.version, slot, freed=True)
 
 
@@ -388,10 +384,14 @@ def _turn_taken(books: Books, event: ev.TurnTaken) -> Touched:
 def live(books: Books, name: str, states: "frozenset[State] | set[State]", after: Callable[[Life], Life]) -> Touched:
     slot = books.slot_of(name, states)
     if slot < 0:
-        return books.nothing(f"{name!r} is not {' or '.join(sorted(states))}")
+        return _not_so(books, name, states)
     job = books.job_in(slot)
     books.put(slot, Job(job.gang, after(job.life)))
     return Touched(books.version, slot)
+
+
+def _not_so(books: Books, name: str, states: "frozenset[State] | set[State]") -> Touched:
+    return books.nothing(f"{name!r} is not {' or '.join(sorted(states))}")
 
 
 def moved(life: Life, version: int, **changes: object) -> Life:

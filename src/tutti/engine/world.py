@@ -26,7 +26,8 @@ class World(Books):
 
     def apply(self, event: ev.Event) -> Touched:
         """Take in what happened. An event that does not fit what is known changes nothing and says so."""
-        self.let_go()
+        if self._last_view is not None:
+            self.let_go()
         self.version += 1
         self.at = max(self.at, event.at)
         return HANDLERS[type(event)](self, event)

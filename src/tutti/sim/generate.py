@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from sys import intern
 from typing import Generic, TypeVar
 
 import msgspec
@@ -167,7 +168,7 @@ class Drawn:
         width = self._width(draws)
         run = self._run(draws, width)
         limit = self._request(draws, run) if draws.random() < self.load.requested else 0
-        user = f"u{int(self.load.users * draws.random() ** 2)}"
+        user = intern(f"u{int(self.load.users * draws.random() ** 2)}")
         outcome = State.FAILED if draws.random() < self.load.failed else State.FINISHED
         patience = round(draws.expovariate(1 / (6 * HOUR))) if draws.random() < self.load.cancelled else NEVER
         return Row(f"{number:0{digits}d}", at, run, width, limit, user, outcome=outcome, patience=patience)
