@@ -10,12 +10,14 @@ from collections import Counter
 import pytest
 
 from tests.kube.proxy import Proxy, behind
-from tools.control_plane.stage import GPU, gang, many, node, pod
+from tools.control_plane.stage import GPU, gang, group, many, node, pod
 from tutti.kube.config import Config
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti"
 WRITES = 5
 """One placement and four binds."""
+PREEMPTION = 7
+"""Three evictions, a record that goes and one that comes, two binds; and what is told meanwhile."""
 
 
 @contextlib.asynccontextmanager
@@ -42,31 +44,86 @@ async def check(play, sizes):
         assert sum(pod.startswith(f"{name}-") for pod in bound) in (0, size), bound
 
 
+async def killed_after(play, last):
+    """Our scheduler, killed when so many of its writes were answered; none of the others reaches the server."""
+    async with Proxy(play.rig) as proxy:
+        killed = asyncio.Event()
+        async with process(play, proxy, "--no-lease") as running:
+
+            def kill(request):
+                if request.number == last:
+                    running.kill()
+                    killed.set()
+
+            async def hold(request):
+                return (503, "Gone") if killed.is_set() or request.number > last else None
+
+            proxy.after, proxy.before = kill, hold
+            await asyncio.wait_for(killed.wait(), 60)
+
+
 @pytest.mark.parametrize("last", range(1, WRITES + 1))
 def test_killed_after_every_write(play, last):
     async def scene(play):
         await play.nodes(4)
         await play.stage.make(*many([gang("a", 4), gang("b", 4)]))
-        async with Proxy(play.rig) as proxy:
-            killed = asyncio.Event()
-            async with process(play, proxy, "--no-lease") as running:
-
-                def kill(request):
-                    if request.number == last:
-                        running.kill()
-                        killed.set()
-
-                async def hold(request):
-                    return (503, "Gone") if killed.is_set() or request.number > last else None
-
-                proxy.after, proxy.before = kill, hold
-                await asyncio.wait_for(killed.wait(), 60)
+        await killed_after(play, last)
         async with play.scheduler():
             bound = await play.until_bound("a-", "b-", count=4)
             assert len({name[0] for name in bound}) == 1, bound
             assert len(set(bound.values())) == len(bound) == 4, bound
 
     play(scene)
+
+
+@pytest.mark.parametrize("last", range(1, PREEMPTION + 1))
+def test_killed_after_every_write_of_a_preemption(play, last):
+    async def scene(play):
+        await play.nodes(3)
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("low", 3))
+            await play.until_bound("low-")
+            await play.settle(scheduler)
+        await play.stage.make(*gang("high", 2, priorityClassName="high"))
+        await killed_after(play, last)
+        async with play.scheduler() as scheduler:
+            bound = await play.until_bound("high-")
+            await play.until_gone("low-")
+            assert len(set(bound.values())) == 2, bound
+            await play.settle(scheduler)
+            assert scheduler.compare() == 0
+            records = await play.stage.items("/apis/tutti.dev/v1alpha1/placements")
+            assert [record["spec"]["gang"] for record in records] == ["default/high"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("last", range(1, WRITES + 1))
+def test_killed_after_every_write_of_a_tree(play, last):
+    async def scene(play):
+        await play.nodes(4)
+        await play.stage.make(*tree("t", left=2, right=2))
+        await killed_after(play, last)
+        async with play.scheduler() as scheduler:
+            bound = await play.until_bound("left-", "right-", count=4)
+            assert len(set(bound.values())) == 4, bound
+            await play.settle(scheduler)
+            assert scheduler.compare() == 0
+
+    play(scene)
+
+
+def tree(name, **groups):
+    """A composite group, its groups and their pods."""
+    api, more = "scheduling.k8s.io/v1alpha3", {"namespace": "default"}
+    spec = {"schedulingPolicy": {"gang": {"minGroupCount": len(groups)}}}
+    spec["workloadRef"] = {"workloadName": name, "templateName": name}
+    yield {"apiVersion": api, "kind": "CompositePodGroup", "metadata": {"name": name, **more}, "spec": spec}
+    for part, count in groups.items():
+        body = group(part, count, parentCompositePodGroupName=name)
+        body["spec"]["workloadRef"] = {"workloadName": name, "templateName": part}
+        yield body | {"apiVersion": api}
+        yield from (pod(f"{part}-{at}", part) for at in range(count))
 
 
 @pytest.mark.parametrize("refused", [2, 4])
@@ -147,7 +204,8 @@ async def led_by_another(play, holder):
     return (await play.stage.get(LEASE))["spec"]["holderIdentity"] not in ("", holder)
 
 
-def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
+@pytest.mark.parametrize("last", [1, 3, 5])
+def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path, last):
     settings = tmp_path / "config.toml"
     settings.write_text("lease_seconds = 3\n")
 
@@ -158,7 +216,7 @@ def test_a_paused_leader_writes_nothing_when_it_comes_back(play, tmp_path):
             async with process(play, first, "--config", str(settings)) as old:
 
                 def pause(request):
-                    if request.number == 3 and not paused.is_set():
+                    if request.number == last and not paused.is_set():
                         old.send_signal(signal.SIGSTOP)
                         paused.set()
 

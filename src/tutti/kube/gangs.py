@@ -143,7 +143,6 @@ class GangSeen:
         "gang",
         "is_entered",
         "is_foreign",
-        "is_placed",
         "joined",
         "key",
         "kin",
@@ -203,8 +202,6 @@ class GangSeen:
         self.told: dict[str, object] = {}
         self.since = 0
         """When its first bind was sent, while it is partly bound."""
-        self.is_placed = False
-        """A placement object of this generation is in the API."""
         self.joined = 0.0
         """When its latest pod came, by the monotonic clock."""
         self.pending = 0
@@ -330,7 +327,7 @@ class GangSeen:
     def clear(self) -> None:
         """It has no seats any more."""
         self.desired, self.seats = [], {}
-        self.asked, self.up, self.leaving, self.is_placed, self.lost = False, False, "", False, 0
+        self.asked, self.up, self.leaving, self.lost = False, False, "", 0
         self.failed_start, self.room_for = "", ""
         self.since = self.landed = 0
 

@@ -7,7 +7,8 @@ is not bound in its stead.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 from tutti.jobs.kube.objects import Pod
 
 from . import placement
-from .api import BUSY, Api, ApiError, Fenced
+from .api import BUSY, MERGE, Api, ApiError, Fenced
 from .gangs import Fill, GangSeen, Seat, Seen
 from .http import Broken
 from .metrics import Metrics
@@ -59,6 +60,8 @@ class Hands:
         self.start_within = 120
         self.written: set[str] = set()
         """Gangs of which a placement was written and not removed; the watch may not have told of it yet."""
+        self._alone: dict[str, asyncio.Lock] = {}
+        """By gang: its record is written or removed by one at a time."""
         self._to_place: deque[tuple[GangSeen, list[Fill]]] = deque()
         self._to_bind: deque[Bind] = deque()
         self._others: deque[Callable[[], Awaitable[None]]] = deque()
@@ -141,7 +144,6 @@ class Hands:
         except (ApiError, Broken) as problem:
             self.failed(gang, f"the placement could not be written: {problem}")
             return
-        gang.is_placed = True
         self._bind_all(gang, fills)
 
     def move(self, gang: GangSeen, uids: list[str]) -> None:
@@ -152,7 +154,6 @@ class Hands:
             try:
                 if gang.is_seated and not gang.leaving:
                     await self._write_placement(self._record(gang))
-                    gang.is_placed = True
             finally:
                 for uid in going:
                     self._send_away(gang, uid)
@@ -163,27 +164,53 @@ class Hands:
         deadline = (datetime.now(UTC) + timedelta(seconds=self.start_within)).isoformat(timespec="seconds")
         return placement.placement(gang, self.scheduler, self.generation, deadline)
 
+    @asynccontextmanager
+    async def _recording(self, key: str) -> AsyncIterator[None]:
+        lock = self._alone.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._alone.pop(key, None)
+
     async def _write_placement(self, body: dict[str, object]) -> None:
         meta: dict[str, str] = body["metadata"]  # type: ignore[assignment]
-        self.written.add(str(body["spec"]["gang"]))  # type: ignore[index]
+        key = str(body["spec"]["gang"])  # type: ignore[index]
+        self.written.add(key)
         path = placement.path_of(meta["namespace"])
-        try:
-            await self.api.insist("POST", path, body)
-        except ApiError as no:
-            if no.status != 409:
-                raise
-            spec = {"spec": body["spec"], "metadata": {"ownerReferences": meta["ownerReferences"]}}
-            await self.api.insist("PATCH", f"{path}/{meta['name']}", spec, "application/merge-patch+json")
+        async with self._recording(key):
+            try:
+                await self.api.insist("POST", path, body)
+            except ApiError as no:
+                if no.status != 409:
+                    raise
+                kept = {"ownerReferences": meta["ownerReferences"], "annotations": {placement.LEAVING: None}}
+                change = {"spec": body["spec"], "metadata": kept}
+                await self.api.insist("PATCH", f"{path}/{meta['name']}", change, MERGE)
 
-    async def remove_placement(self, key: str) -> None:
-        """Nothing is left of the gang."""
+    async def remove_placement(self, key: str, is_needed: Callable[[], bool] = lambda: False) -> None:
+        """Nothing is left of the gang, unless it has seats again by now."""
         path = placement.path_of(placement.namespace_of(key), placement.name_of(key))
-        self.written.discard(key)
-        try:
-            await self.api.insist("DELETE", path)
-        except ApiError as no:
-            if no.status != 404:
-                raise
+        async with self._recording(key):
+            if is_needed():
+                return
+            self.written.discard(key)
+            try:
+                await self.api.insist("DELETE", path)
+            except ApiError as no:
+                if no.status != 404:
+                    raise
+
+    async def mark(self, key: str, leaving: str | None) -> None:
+        """Write down that a gang is being taken off its seats, and whom for; or that it is not any more."""
+        path = placement.path_of(placement.namespace_of(key), placement.name_of(key))
+        async with self._recording(key):
+            try:
+                await self.api.insist("PATCH", path, {"metadata": {"annotations": {placement.LEAVING: leaving}}}, MERGE)
+            except ApiError as no:
+                if no.status != 404:
+                    raise
 
     # -- binds
 
@@ -278,6 +305,24 @@ class Hands:
         return found.spec.node_name if found.metadata.uid == pod.uid else ""
 
     # -- evictions
+
+    def take_off(self, gang: GangSeen, uids: list[str], why: str) -> None:
+        """Evict a gang as a whole: that is written down first, so that whoever comes after us goes on with it."""
+        going = self._told_to_go(gang, uids)
+
+        async def marked() -> None:
+            try:
+                await self.mark(gang.key, why)
+            finally:
+                for uid in going:
+                    self._send_away(gang, uid)
+                self.moved(gang)
+
+        if sum(gang.seats[uid].bound for uid in going) > 1:
+            self.do(marked)
+        else:
+            for uid in going:
+                self._send_away(gang, uid)
 
     def evict(self, gang: GangSeen, uids: list[str]) -> None:
         """Evict pods of a gang; each is asked for again until a disruption budget lets it go."""

@@ -416,18 +416,35 @@ class Mirror(Intake):
             self.recharge(pod)
         self.moved_gangs, self.filling, self.news = {}, {}, []
 
-    def listing(self, now: int, targets: Mapping[str, list[Where]]) -> Listing:
-        """Everything, for the start: `targets` are the seats of gangs whose start was written down and not finished."""
+    def listing(
+        self, now: int, targets: Mapping[str, list[Where]], leaving: Mapping[str, str] | None = None
+    ) -> Listing:
+        """Everything, for the start.
+
+        `targets` are the seats of gangs whose start was written down and not finished; `leaving` are gangs that are
+        being taken off their seats, and for whom.
+        """
         self._of_ground(now)
         self.dirty_gangs = {}
         known = self.known()
         nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
         numbers = {node.name: at for at, node in enumerate(nodes)}
         jobs = [job for gang in list(self.gangs.values()) if (job := self._job(gang, known, numbers, targets, now))]
+        going = leaving or {}
+        jobs = [self._goes_on(job, going[job.gang.name]) if job.gang.name in going else job for job in jobs]
         # Pods got seats meanwhile, so that they are no strangers on their nodes any more.
         self._of_ground(now)
         nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
         return Listing(now, (self.terrain.pool(),), nodes, queues=tuple(self.queues.all().values()), jobs=tuple(jobs))
+
+    def _goes_on(self, job: Job, for_whom: str) -> Job:
+        """A gang that is on its way out goes on leaving."""
+        gang = self.gangs[job.gang.name]
+        if not gang.seats:
+            return job
+        gang.leaving, gang.room_for, gang.left_at = "evict", for_whom, time.monotonic()
+        leaving = {"state": State.DRAINING, "leaving_for": for_whom, "lost": (), "lost_ranks": ()}
+        return Job(job.gang, msgspec.structs.replace(job.life, **leaving))
 
     def _job(
         self,
@@ -446,7 +463,6 @@ class Mirror(Intake):
         if gang.key in targets and len(targets[gang.key]) == len(gang.kin):
             gang.desired = [list(where) for where in targets[gang.key]]
             gang.asked = False
-            gang.is_placed = True
         seats = numbered(gang.desired, numbers) if gang.desired else ()
         if not seats:
             return Job(found.gang, Life(awaiting=found.awaiting, since=now))

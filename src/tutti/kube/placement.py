@@ -1,7 +1,7 @@
 """The record that goes before the first bind: which seats a gang was given, so that a new leader can finish or undo."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from tutti.jobs.kube.objects import Thing
 from tutti.jobs.kube.wants import digest
@@ -11,6 +11,8 @@ from .status import reference
 
 GROUP, VERSION, PLURAL = "tutti.dev", "v1alpha1", "placements"
 PATH = f"/apis/{GROUP}/{VERSION}"
+LEAVING = "tutti.dev/leaving"
+"""Annotation of a record whose gang is being evicted: whom for."""
 RUN = re.compile(r"([^*\s]+)\*(\d+)")
 
 
@@ -67,12 +69,23 @@ def written(where: Where) -> str:
     return " ".join(f"{node}*{count}" for node, count in where)
 
 
-def read(thing: Thing) -> tuple[str, list[Where], tuple[int, ...]]:
-    """The gang, its seats and shapes; no seats where the record makes no sense."""
+class Written(NamedTuple):
+    """What was written down of a gang."""
+
+    where: list[Where]
+    """Its seats; none where the record makes no sense."""
+    shapes: tuple[int, ...] = ()
+    leaving: str | None = None
+    """For whom it is being taken off its seats; None where it is not."""
+
+
+def read(thing: Thing) -> tuple[str, Written]:
+    """The gang, and what was written down of it."""
     spec = thing.spec or {}
     roles = [role for role in spec.get("roles") or [] if isinstance(role, dict)]
     where = [[(node, int(count)) for node, count in RUN.findall(str(role.get("seats", "")))] for role in roles]
-    return str(spec.get("gang", "")), where, tuple(int(role.get("shape") or 0) for role in roles)
+    leaving = (thing.metadata.annotations or {}).get(LEAVING)
+    return str(spec.get("gang", "")), Written(where, tuple(int(role.get("shape") or 0) for role in roles), leaving)
 
 
 def crd() -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Scheduler:
         self.teller.hands = self.hands
         self.served: list[Served] = []
         self.listeners: dict[str, Listener[object]] = {}
-        self.placements: dict[str, tuple[list[Where], tuple[int, ...]]] = {}
+        self.placements: dict[str, placement.Written] = {}
         self.ready = asyncio.Event()
         self._changed = asyncio.Event()
         self.notices: list[Notice] = []
@@ -143,9 +143,9 @@ class Scheduler:
         )
 
     def _put_placement(self, thing: Thing) -> None:
-        key, where, shapes = placement.read(thing)
-        if where and self._is_ours(thing):
-            self.placements[key] = (where, shapes)
+        key, written = placement.read(thing)
+        if written.where and self._is_ours(thing):
+            self.placements[key] = written
 
     def _drop_placement(self, thing: Thing) -> None:
         key = placement.read(thing)[0]
@@ -193,9 +193,11 @@ class Scheduler:
     def _take_stock(self, kept: dict[str, memory.Kept]) -> dict[str, list[Where]]:
         """Enter everything anew; answers with the starts that were written down and are not finished."""
         self.mirror.start_over()
-        unfinished = {key: where for key, (where, _) in self.placements.items() if self._is_unfinished(key, where)}
+        begun = {key: written for key, written in self.placements.items() if written.leaving is None}
+        unfinished = {key: written.where for key, written in begun.items() if self._is_unfinished(key, written.where)}
+        leaving = {key: for_whom for key, (_, _, for_whom) in self.placements.items() if for_whom is not None}
         now = moment()
-        listing = memory.restored(self.mirror.listing(now, unfinished), kept)
+        listing = memory.restored(self.mirror.listing(now, unfinished, leaving), kept)
         # It is no drift that nothing was entered meanwhile; but what was answered before is not the answer now.
         before, self.driver.world = self.driver.world.version, World(self.config.policy.order.half_life)
         self.driver.resync(listing, now)
@@ -209,11 +211,13 @@ class Scheduler:
         unfinished = self._take_stock(kept)
         for key in unfinished:
             if key in self.mirror.gangs:
-                self.mirror.gangs[key].shapes = self.placements[key][1]
+                self.mirror.gangs[key].shapes = self.placements[key].shapes
                 self._fill(self.mirror.gangs[key])
         for key in self.placements:
             if key not in self.mirror.gangs or not any(True for _ in self.mirror.gangs[key].live):
                 self._forget(key)
+        for gang in [gang for gang in self.mirror.gangs.values() if gang.leaving]:
+            self._take_off(gang)
         self.mirror.dirty_gangs |= dict.fromkeys(self.mirror.gangs)
 
     def _is_unfinished(self, key: str, where: list[Where]) -> bool:
@@ -274,19 +278,18 @@ class Scheduler:
             if isinstance(event, ev.Ended | ev.Evicted) and event.gang in world.slots:
                 job = world.job_in(world.slots[event.gang])
                 self.service.leaves(job, now, event.state if isinstance(event, ev.Ended) else State.WAITING)
-            if isinstance(event, ev.Ended):
+            if isinstance(event, ev.Ended | ev.Evicted | ev.Refused):
                 self._forget(event.gang)
 
     def _forget(self, key: str) -> None:
         """What was written down of a gang that is over goes too; some have no group it would go with."""
 
-        async def remove() -> None:
+        def is_needed() -> bool:
             gang = self.mirror.gangs.get(key)
-            if gang is None or not gang.is_seated:
-                await self.hands.remove_placement(key)
+            return gang is not None and gang.is_seated
 
         if key in self.placements or key in self.hands.written:
-            self.hands.do(remove)
+            self.hands.do(lambda: self.hands.remove_placement(key, is_needed))
 
     def _refill(self) -> None:
         """Pods that came for seats that were kept for them."""
@@ -309,6 +312,8 @@ class Scheduler:
         match action:
             case Start() | Resume():
                 return self._start(gang, action)
+            case Grow() | Repair() | Shrink() if gang.leaving:
+                return Refused("it is being taken off its seats")
             case Grow() | Repair():
                 gang.sit(action.seats, self.driver.world.nodes)
                 gang.asked, gang.lost, gang.up = True, 0, False
@@ -379,10 +384,7 @@ class Scheduler:
         return None
 
     def _take_off(self, gang: GangSeen) -> None:
-        self.hands.evict(gang, list(gang.seats))
-        if gang.is_placed:
-            gang.is_placed = False
-            self.hands.do(lambda: self.hands.remove_placement(gang.key))
+        self.hands.take_off(gang, list(gang.seats), gang.room_for)
         self._moved(gang)
 
     # -- what comes back
@@ -441,6 +443,7 @@ class Scheduler:
         for seat in gang.seats.values():
             seat.leaving = False
         gang.leaving, gang.room_for, gang.spared = "", "", now + self.config.evict_within
+        self.hands.do(lambda: self.hands.mark(gang.key, None))
         self.metrics.add("tutti_kube_spared_total")
         self.teller.spared(gang)
         self.mirror.news.append(ev.Stays(moment(), gang.key))
