@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.local_rivals import CHAIN, LENGTHS, Rival, Slurm, TaskSpooler, dated
+from bench.local_rivals import CHAIN, LENGTHS, Rival, Slurm, TaskSpooler, dated, idle_percent
 from tutti.api.client import Client, job_path
 from tutti.api.home import Home
 from tutti.errors import Refused
@@ -137,25 +137,13 @@ def submits(box: Box, number: int, lines: int) -> float:
     return number / (time.monotonic() - begun)
 
 
-def idle_percent(box: Box, seconds: float) -> float:
-    """Processor time of a daemon that has nothing to do."""
-    stat = Path(f"/proc/{box.client.get('/v1/status')['pid']}/stat")
-
-    def used() -> int:
-        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
-
-    before = used()
-    time.sleep(seconds)
-    return 100 * (used() - before) / os.sysconf("SC_CLK_TCK") / seconds
-
-
 def ours() -> dict[str, float]:
     found = {"help_ms": median(5, lambda: command_ms([*TUTTI, "--help"]))}
     box = Box("64")
     try:
         found["run_to_first_line_ms"] = median(9, lambda: first_line_ms([*TUTTI, "run", "--", "echo", "hello"]))
         found["gang64_skew_ms"] = statistics.median(skew_ms(box, at) for at in range(5))
-        found["idle_cpu_percent"] = idle_percent(box, 10.0)
+        found["idle_cpu_percent"] = idle_percent([box.client.get("/v1/status")["pid"]], 10.0)
     finally:
         box.close()
     box = Box("1")

@@ -15,6 +15,8 @@ from typing import Protocol
 CHAIN = 40
 LENGTHS = {"ends_to_next_start_ms_p50": 0.1, "empty_jobs_ms_p50": 0.0}
 """A line of jobs, by how long each of them sleeps: how soon the next one starts, and how many there can be at most."""
+ARRAYS = 9
+"""Slurm keeps 10,000 jobs at most: so many arrays of a thousand are listed one by one."""
 CONF = """
 ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
@@ -69,6 +71,17 @@ def middle(times: int, command: list[str], env: dict[str, str] | None = None, li
     return statistics.median(timed_ms(command, env, line) for _ in range(times))
 
 
+def idle_percent(pids: list[int], seconds: float) -> float:
+    """Processor time of daemons that have nothing to do."""
+    before = sum(map(_used, pids))
+    time.sleep(seconds)
+    return 100 * (sum(map(_used, pids)) - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def _used(pid: int) -> int:
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
 def dated(length: float) -> str:
     """A job that says when it began and when it ended."""
     return f"date +%s%N; {f'sleep {length}; ' if length else ''}date +%s%N"
@@ -110,6 +123,7 @@ class TaskSpooler:
         for _ in range(100):
             subprocess.run(["tsp", "-n", "sleep", "60"], env=self._env, capture_output=True, check=True)
         found["submits_per_s"] = 100 / (time.monotonic() - begun)
+        found["help_ms"] = middle(5, ["tsp", "-h"], self._env)
         return found
 
     def _chain(self, figure: str, length: float) -> float:
@@ -167,6 +181,11 @@ class Slurm:
         for _ in range(100):
             self._sbatch("sleep 60", "--hold")
         found["submits_per_s"] = 100 / (time.monotonic() - begun)
+        found["idle_cpu_percent"] = idle_percent([process.pid for process in self._daemons], 5.0)
+        for _ in range(ARRAYS):
+            self._sbatch("sleep 60", "--hold", "--array=0-999")
+        found["queue_ms"] = middle(5, ["squeue", "-r"], self._env)
+        found["help_ms"] = middle(5, ["squeue", "--help"], self._env)
         return found
 
     def _skew(self) -> float:
