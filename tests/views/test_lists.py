@@ -5,7 +5,7 @@ import pytest
 from tutti.errors import Misused
 from tutti.views.job import job_lines, speed_lines
 from tutti.views.metrics import METRICS, exposition
-from tutti.views.moments import clock_text, iso, span
+from tutti.views.moments import clock_text, coming, iso, span
 from tutti.views.nodes import node_lines, topology_lines
 from tutti.views.queue import queue_lines, short
 from tutti.views.report import forecast_lines, report_lines, throughput_lines, user_lines
@@ -191,3 +191,8 @@ def test_a_timeline_as_a_trace_has_a_row_for_each_device():
     ]  # fmt: skip
     named = [e["args"]["name"] for e in events if e["ph"] == "M"]
     assert named == ["n0", "device 0", "device 3", "promised"]
+
+
+def test_what_is_overdue_comes_any_moment():
+    assert coming(10_000_000, 12_000_000) == "any moment"
+    assert coming(12_000_000, 10_000_000).startswith("in 2 s (")

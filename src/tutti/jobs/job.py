@@ -66,7 +66,9 @@ class Job(Part, frozen=True, kw_only=True):
     expect: Amount = ""
     """How long it will probably run, if less."""
     queue: str = "default"
+    """Which queue it waits in."""
     priority: int = 0
+    """Higher goes first among the jobs of its queue, and may take the room of lower ones."""
     begin: int | str = ""
     """It is not started before: a duration from submission, or a date."""
     deadline: int | str = ""
@@ -98,10 +100,13 @@ class Job(Part, frozen=True, kw_only=True):
     resize: Resizing | None = None
     """none, restart or live: how its size may change while it runs; left out, the job says so over the channel."""
     preemptible: bool = True
+    """It may be interrupted so that another job can start; where not, it never borrows what is another queue's."""
     parkable: bool = False
+    """It saves its work when it is asked to leave, and goes on from there: being set aside costs it nothing."""
     min_run: Amount = ""
     """Once started, not interrupted for so long."""
     interruptions_per_day: int = 0
+    """How often it may be interrupted in a day; 0 takes what the policy says."""
     domain_ask: dict[str, dict[str, int]] = {}
     """Countable things of each domain used: {rack = {sharp = 1}}."""
     speed: dict[str, float] = {}

@@ -16,7 +16,7 @@ from tutti.jobs.durations import duration
 from tutti.jobs.gang import array_of
 from tutti.jobs.job import DEVICE
 from tutti.jobs.job import Job as Written
-from tutti.views.moments import clock_text, iso
+from tutti.views.moments import coming, iso
 
 from .booking import Booking
 from .held import Course, Held
@@ -50,7 +50,7 @@ def active_row(
         detail=reason.detail if reason and waits else "",
         position=place if waits else 0,
         eta_us=eta if eta < NEVER else 0,
-        eta=clock_text(eta, now) if 0 < eta < NEVER else "",
+        eta=coming(eta, now) if 0 < eta < NEVER else "",
         submitted_us=gang.submitted,
         started_us=life.first_started,
         waited_s=_waited(gang, life, now) / SECOND,

@@ -25,6 +25,11 @@ def clock_text(moment: int, now: int) -> str:
     return f"{told} ({clock(moment, now)})"
 
 
+def coming(moment: int, now: int) -> str:
+    """A moment that is still to come, or is overdue."""
+    return clock_text(moment, now) if moment > now else "any moment"
+
+
 def clock(moment: int, now: int) -> str:
     """What the clock says: the day only where it is another one."""
     at, today = _local(moment), _local(now)
