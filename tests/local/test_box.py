@@ -368,6 +368,23 @@ def test_a_device_can_be_cleared_in_time(shared):
     job.wait()
 
 
+def test_who_must_leave_a_device_may_save_its_work_first(shared):
+    line = "trap 'echo saved $TUTTI_ATTEMPT >> left; exit 0' TERM; echo begun $TUTTI_ATTEMPT >> left; sleep 600 & wait"
+    job = shared.submit("sh", "-c", line, name="polite", on_loss="restart", grace="20s")
+    shared.becomes("polite", "running")
+    until((shared.path / "left").exists, "its first word")
+    device = shared.client.get(job_path("polite"))["ranks"][0]["devices"][0]
+    shared.client.post(f"/v1/devices/{device}/drain", {"by_s": 20})
+    try:
+        until(lambda: "begun 1" in (shared.path / "left").read_text(), "the move")
+    finally:
+        shared.client.post(f"/v1/devices/{device}/undrain")
+    assert (shared.path / "left").read_text().split("\n")[:3] == ["begun 0", "saved 0", "begun 1"]
+    assert "its devices are drained" in "\n".join(shared.client.get(job_path("polite", "story"))["lines"])
+    job.cancel()
+    job.wait()
+
+
 def test_bad_jobs_are_refused_with_a_reason(shared):
     with pytest.raises(Refused, match="can never hold it"):
         shared.submit("true", workers=9)
@@ -478,6 +495,26 @@ def test_a_launcher_of_its_own_members_is_one_process_that_changes_its_size():
         assert len(held) == 4
         led.cancel()
         led.wait()
+
+
+def test_an_elastic_job_goes_on_without_the_devices_that_are_cleared():
+    with box("2x2", '[policy.grow]\ncool_down = "0s"\n') as made:
+        elastic = made.submit(sys.executable, "-c", ELASTIC, workers="1:4", name="elastic")
+        until(lambda: made.row("elastic")["elastic"] == "live", "the job's first word")
+        first = {rank["rank"]: rank["pid"] for rank in made.client.get(job_path("elastic"))["ranks"]}
+        made.client.post("/v1/devices/n0:1/drain", {"by_s": 60})
+        until(lambda: made.row("elastic")["members"] == 3, "shrinking")
+        made.client.post("/v1/devices/n1/drain", {"by_s": 60})
+        until(lambda: made.row("elastic")["members"] == 1, "shrinking again")
+        cells = [cell for node in made.client.get("/v1/nodes")["nodes"] for cell in node["devices"]]
+        assert [cell["state"] for cell in cells] == ["busy", "drained", "drained", "drained"]
+        made.client.post("/v1/devices/n1/undrain")
+        until(lambda: made.row("elastic")["members"] == 3, "growing")
+        ranks = made.client.get(job_path("elastic"))["ranks"]
+        assert next(rank["pid"] for rank in ranks if rank["rank"] == 0) == first[0], "it never began again"
+        assert made.row("elastic")["restarts"] == 0
+        elastic.cancel()
+        elastic.wait()
 
 
 def test_an_elastic_job_grows_and_gives_back():

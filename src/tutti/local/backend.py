@@ -323,10 +323,11 @@ class LocalBackend:
         for one in enter:
             one.begun = now_us()
         run.members |= {one.id: one for one in enter}
-        self.spawn(self._change(held, run, run.change, by))
+        self.spawn(self.carry_out(held, run, run.change, by))
         return Accepted()
 
-    async def _change(self, held: Held, run: Run, change: Change, by: int) -> None:
+    async def carry_out(self, held: Held, run: Run, change: Change, by: int) -> None:
+        """Have the keeper, and the job where it has a say, change the size: by a certain time."""
         try:
             await self.journal.commit([shelf.moved(run), shelf.coursed(held)])
         except Unstored as problem:

@@ -267,7 +267,8 @@ class Daemon:
         def who(request: Request) -> None:
             request.pid, request.uid, request.user = pid, uid, user
 
-        await serve_connection(reader, writer, handler(self.service), who)
+        with contextlib.suppress(asyncio.CancelledError):  # a daemon that ends hangs up
+            await serve_connection(reader, writer, handler(self.service), who)
 
     async def _look(self) -> None:
         """Now and then; an idle daemon does next to nothing."""

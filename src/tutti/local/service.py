@@ -32,6 +32,7 @@ from tutti.views.story import story_lines
 from . import rows, shelf
 from .backend import LocalBackend
 from .chronicle import Chronicle, job_of
+from .clearing import Clearing
 from .deadlines import warnings
 from .fault import now_us
 from .forecasting import Forecasting
@@ -433,8 +434,8 @@ class LocalService:
         holders = booking.owners(devices)
         if asked.dry_run:
             count = f"{len(devices)} device{'' if len(devices) == 1 else 's'}"
-            held_by = f"{count}; held by {', '.join(holders) or 'nobody'}"
-            return t.Done(done=False, said=held_by, names=devices)
+            told = f"{count} would be {verb}ed; held by {', '.join(holders) or 'nobody'}"
+            return t.Done(done=False, said=told, names=devices)
         why = asked.why or f"drained by {by.user}"
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
         self.backend.arming.soon()
@@ -444,7 +445,7 @@ class LocalService:
             self.backend.tell(ev.NodeSeen(now_us(), node))
         self.chronicle.feed.news("nodes")
         if verb == "drain" and asked.by_s is not None:
-            self.watching.leave_by(holders, devices, asked.by_s)
+            Clearing(self.driver, self.backend).leave_by(holders, devices, asked.by_s)
         said = f"{verb}ed {', '.join(devices[:8])}"
         said += f"; still held by {', '.join(holders)}" if holders and verb == "drain" else ""
         return t.Done(said=said, names=devices)

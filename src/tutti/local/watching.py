@@ -1,6 +1,5 @@
-"""Keeps an eye on things: the reasons of the latest plan, devices that others use, gangs that must leave a device."""
+"""Keeps an eye on things: the reasons of the latest plan, devices that others use."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from tutti.engine import events as ev
@@ -71,18 +70,3 @@ class Watching:
         found = {**locked_elsewhere(booking.box, booking.owner), **foreigners(booking.box, ours.__contains__)}
         for node in booking.strangers(found):
             self.backend.tell(ev.NodeSeen(now_us(), node))
-
-    def leave_by(self, names: Sequence[str], devices: Sequence[str], by_s: float) -> None:
-        """Gangs that hold a drained device must have left it in time: its members there are lost then."""
-        asyncio.get_running_loop().call_later(by_s, self._lose, tuple(names), frozenset(devices))
-
-    def _lose(self, names: tuple[str, ...], devices: frozenset[str]) -> None:
-        assert self.backend is not None
-        for name in names:
-            held = self.backend.held.get(name)
-            run = held.run if held else None
-            if run is None or run.link is None or not devices & set(self.backend.booking.out):
-                continue
-            ranks = [one.id for one in run.here() if devices & set(one.devices)]
-            if ranks:
-                run.link.send({"say": "signal", "number": 9, "ranks": ranks})
