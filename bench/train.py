@@ -48,6 +48,7 @@ GOALS = {
 }
 LOOP = Path(__file__).parent / "train_loop.py"
 LIMIT_S = 90.0
+Commit = tuple[float, int, int]
 
 
 class Run:
@@ -57,6 +58,7 @@ class Run:
         self.folder = Path(tempfile.mkdtemp(prefix="tutti-bench-", dir="/dev/shm"))
         self.out = self.folder / "out"
         self.out.mkdir()
+        self._read: dict[str, tuple[list[Commit], int]] = {}
         self.server = Server(str(self.folder / "channel"))
         environment = {
             **os.environ,
@@ -73,13 +75,21 @@ class Run:
         lines = path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
         return [record for record in map(json.loads, lines) if record["event"] == event]
 
-    def commits(self) -> dict[str, list[tuple[float, int, int]]]:
-        """By member: when, which step, with how many."""
-        found = {}
+    def commits(self) -> dict[str, list[Commit]]:
+        """By member: when, which step, with how many. Only what is new is read: whoever watches takes the processors
+        from those it watches.
+        """
         for path in self.out.iterdir():
-            rows = [line.split() for line in path.read_text().rpartition("\n")[0].splitlines()]
-            found[path.name] = [(float(row[0]), int(row[1]), int(row[2])) for row in rows]
-        return found
+            rows, at = self._read.get(path.name, ([], 0))
+            with path.open("rb") as file:
+                file.seek(at)
+                new = file.read().rpartition(b"\n")[0]
+            if new:
+                words = (line.split() for line in new.decode().splitlines())
+                rows += [(float(row[0]), int(row[1]), int(row[2])) for row in words]
+                at += len(new) + 1
+            self._read[path.name] = (rows, at)
+        return {name: rows for name, (rows, _) in self._read.items()}
 
     def until(self, ready: Callable[[], Any]) -> Any:
         limit = time.monotonic() + LIMIT_S
@@ -103,11 +113,10 @@ class Run:
         ]
         return (max(firsts) - moment) * 1e3
 
-    def _since(self, moment: float, world: int) -> list[list[tuple[float, int, int]]]:
-        rows = self.commits().values()
-        return [
-            found for found in ([row for row in one if row[0] > moment and row[2] == world] for one in rows) if found
-        ]
+    def _since(self, moment: float, world: int) -> list[list[Commit]]:
+        """What members committed since, in that world; they are in the order of time."""
+        late = (itertools.takewhile(lambda row: row[0] > moment, reversed(rows)) for rows in self.commits().values())
+        return [found for found in ([row for row in rows if row[2] == world][::-1] for rows in late) if found]
 
     def _all_since(self, moment: float, world: int, steps: int) -> bool:
         return sum(len(rows) >= steps for rows in self._since(moment, world)) >= world
@@ -168,11 +177,10 @@ def recovery() -> dict[str, float]:
             os.kill(run.pid(rank), signal.SIGKILL)
             figures["kill_to_commit"].append(run.pause_until(moment, 3))
             run.settle(4)
-            if number < 3:
-                figures["shrink"].append(resize(run, f"s{number}", 3))
-                resize(run, f"g{number}", 4)
+            figures["shrink"].append(resize(run, f"s{number}", 3))
+            resize(run, f"g{number}", 4)
         step_ms = run.step_ms()
-        frozen = [freeze(run, rank) for rank in (2, 0, 3)]
+        frozen = [freeze(run, rank) for rank in (2, 0, 3, 1, 2)]
     figures["frozen_to_commit"], figures["budget"] = ([pair[place] for pair in frozen] for place in (0, 1))
     figures["frozen_over_budget"] = [total - budget for total, budget in frozen]
     return {**spread(figures), "step_ms": step_ms}
@@ -188,7 +196,7 @@ def growing() -> dict[str, float]:
     """From the request to the first commit of one member more, with a standby that is warm."""
     taken: list[float] = []
     with running("--workers", 3, "--max", 5, "--standby", 1, "--max-restarts", 99, trained=1) as run:
-        for number in range(3):
+        for number in range(5):
             run.settle(3, steps=40)
             taken.append(resize(run, f"w{number}", 4))
             run.settle(4)

@@ -1,5 +1,7 @@
 """What a run survives besides one lost member, and where it stops."""
 
+import json
+
 import pytest
 
 from tests.train.support import claim
@@ -105,4 +107,28 @@ def test_the_store_may_be_lost(launch):
     run.kill(pids["m1"])
     assert run.finish() == 0, run.said()
     assert {tuple(result["ledger"]["1"][0]) for result in run.results()} == {(0, 1200)}
+    assert run.leftovers() == []
+
+
+PLAIN = """
+import json, os, pathlib, time
+out, rank = pathlib.Path(os.environ["OUT"]), os.environ["RANK"]
+while rank != "0" and not (out / "go").exists():
+    time.sleep(0.01)
+names = ("ROLE_NAME", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID", "WORLD_SIZE")
+(out / rank).write_text(json.dumps([os.environ[name] for name in names]))
+"""
+
+
+def test_a_program_that_never_joins_is_waited_for_to_the_last_rank(launch, tmp_path):
+    """As torchrun does it, with its words."""
+    (tmp_path / "plain").write_text(PLAIN)
+    words = ("--standalone", "--nnodes=1", "--nproc_per_node=3", "--role", "worker", "--max_restarts=2", "-t", "3")
+    run = launch(*words, "--run-path", script=tmp_path / "plain")
+    run.wait_for("ended")
+    (run.out / "go").touch()
+    assert run.finish() == 0, run.said()
+    told = [json.loads((run.out / str(rank)).read_text()) for rank in range(3)]
+    assert told == [["worker", "2", "r", "3"]] * 3
+    assert "not done here, and ignored: --tee" in run.said()
     assert run.leftovers() == []

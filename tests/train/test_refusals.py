@@ -371,6 +371,7 @@ def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
         pytest.param(["--workers", "2"], "no command", id="no command"),
         pytest.param(["--workers", "many", "--", "x"], "not a number of members", id="no number"),
         pytest.param(["--nnodes", "2", "--", "x"], "runs one machine", id="two machines"),
+        pytest.param(["--virtual-local-rank", "--", "x"], "LOCAL_RANK of its own", id="one local rank for all"),
         pytest.param(["--domains", "0", "--", "x"], "--domains 0: it is at least 1", id="no domain"),
         pytest.param(["--workers", "2", "--domains", "3", "--", "x"], "in at most 2 failure", id="thin domains"),
         pytest.param(["--slots", "-1", "--", "x"], "--slots -1: it is at least 0", id="slots below none"),

@@ -211,7 +211,7 @@ def can_fork(command: Command) -> bool:
 
 def torchrun_variables(rank: int, world: int, attempt: int, run: str) -> dict[str, str]:
     """What torchrun would have set: the store at the master's address is ours, so it is named as the agent's."""
-    one_node = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "default"}
+    one_node = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1"}
     ranks = {name: str(rank) for name in ("RANK", "LOCAL_RANK", "ROLE_RANK")}
     sizes = {name: str(world) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE")}
     elastic = {

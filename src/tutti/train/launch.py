@@ -31,11 +31,14 @@ from tutti.train.tiers import Tier
 USAGE = 2
 OWN_FAILURE = 125
 IGNORED = (
-    "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port", "role",
-    "local-addr", "start-method", "log-dir", "redirects", "tee", "local-ranks-filter", "logs-specs",
-    "event-log-handler", "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle", "numa-binding",
-    "shutdown-timeout",
+    "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port",
+    "local-addr",
 )  # fmt: skip
+UNDONE = (
+    "start-method", "log-dir", "redirects", "tee", "local-ranks-filter", "logs-specs", "event-log-handler",
+    "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle", "numa-binding", "shutdown-timeout",
+)  # fmt: skip
+SHORT = {"redirects": "-r", "tee": "-t"}
 LEAST = {
     "min": 1, "max": 0, "slots": 0, "standby": 0, "max_restarts": 0, "snapshot_every": 0, "disk_every": 0,
     "durable_every": 0, "grace": 0, "hang_after": 0, "domains": 1,
@@ -105,13 +108,28 @@ def show_status(words: list[str]) -> int:
 
 
 def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
-    """What torchrun also takes; on one machine it changes nothing."""
+    """What torchrun also takes: some of it changes nothing on one machine, some is not done, which is said."""
     parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
-    for ignored in IGNORED:
-        spellings = dict.fromkeys((f"--{ignored}", f"--{ignored.replace('-', '_')}"))
-        parser.add_argument(*spellings, dest=ignored.replace("-", "_"), help=argparse.SUPPRESS)
-    parser.add_argument("--standalone", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--no-python", "--no_python", dest="no_python", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--role", default="default", help=argparse.SUPPRESS)
+    for name in (*IGNORED, *UNDONE):
+        spellings = [*filter(None, [SHORT.get(name)]), *spelt(name)]
+        parser.add_argument(*spellings, dest=name.replace("-", "_"), help=argparse.SUPPRESS)
+    for name in ("standalone", "no-python", "run-path", "virtual-local-rank"):
+        parser.add_argument(*spelt(name), dest=name.replace("-", "_"), action="store_true", help=argparse.SUPPRESS)
+
+
+def spelt(name: str) -> list[str]:
+    """Both ways in which torchrun writes an option."""
+    return list(dict.fromkeys((f"--{name}", f"--{name.replace('-', '_')}")))
+
+
+def tell_undone(options: argparse.Namespace) -> None:
+    """Say which of torchrun's options were given and do nothing here."""
+    given = [f"--{name}" for name in UNDONE if getattr(options, name.replace("-", "_")) is not None]
+    if given and not options.quiet:
+        sys.stderr.write(
+            f"tutti train: not done here, and ignored: {', '.join(given)} (members write to this stream)\n"
+        )
 
 
 def from_environment(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +159,7 @@ def main(argv: list[str] | None = None) -> int:
         check_tiers(options)
         check_story(options.story)
         folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
+        tell_undone(options)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return USAGE
@@ -186,6 +205,7 @@ def attend(options: argparse.Namespace, folder: Folder, words: list[str], roster
     """Start the members, and stay until the job ends."""
     os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
     os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
+    os.environ.update(ROLE_NAME=options.role, TORCHELASTIC_MAX_RESTARTS=str(options.max_restarts))
     tiers = tiers_of(options)
     os.environ["TUTTI_TRAIN_TIERS"] = os.pathsep.join(f"{name}={path}" for name, (path, _) in tiers.items())
     os.environ["TUTTI_TRAIN_FIRST"] = str(folder.first_size(roster.want))
@@ -368,4 +388,8 @@ def command_words(options: argparse.Namespace) -> list[str]:
         raise ValueError("no command: python -m tutti.train --workers 4 -- python loop.py")
     if options.no_python and options.module:
         raise ValueError("--no-python and --module exclude each other")
+    if options.virtual_local_rank:
+        raise ValueError("--virtual-local-rank: it is not done here; each member has a LOCAL_RANK of its own")
+    if options.run_path and not Path(words[0]).name.startswith("python"):
+        return ["python", *words]
     return ["-m", *words] if options.module else words

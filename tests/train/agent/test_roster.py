@@ -204,6 +204,33 @@ def test_members_that_never_join_start_again_together():
     assert play.here() == ["m2", "m3"]
 
 
+def test_members_that_never_join_each_end_in_their_own_time():
+    play = Play(want=3).go().lose("m0", Exit.FINISHED)
+    assert play.here() == ["m1", "m2"]
+    play.lose("m2", Exit.FINISHED)
+    assert (play.here(), play.code) == (["m1"], None)
+    assert play.lose("m1", Exit.FINISHED).code == Exit.FINISHED
+
+
+def test_one_that_never_joins_and_fails_late_is_not_covered_by_those_that_ended_well():
+    play = Play(want=3, restarts=1).go().lose("m0", Exit.FINISHED).lose("m1", 3)
+    assert play.here() == ["m3", "m4", "m5"], "all start again"
+    for name in play.here():
+        play.lose(name, Exit.FINISHED)
+    assert play.code == Exit.FINISHED
+
+
+def test_without_restarts_those_that_never_join_end_with_the_code_of_the_first_that_failed():
+    assert Play(want=3, restarts=0).go().lose("m1", 3).code == 3
+    assert Play(want=3, restarts=0).go().lose("m1", -9).code == 137
+
+
+def test_one_that_ends_without_joining_does_not_keep_the_others_waiting_for_it():
+    play = Play(want=2).go()
+    play.roster.joined("m0")
+    assert play.lose("m1", Exit.FINISHED).code == Exit.FINISHED
+
+
 def test_shrink_and_grow():
     play = started()
     play.roster.want = 2

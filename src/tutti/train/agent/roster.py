@@ -135,7 +135,8 @@ class Roster:
         if self.is_ending:
             return
         if code == Exit.FINISHED and was is not Stage.LEAVING:
-            self.is_finished = True
+            # One of those that never join says nothing about the others: each does its own work to its end.
+            self.is_finished = self.is_finished or was is not Stage.STARTING or bool(self.generation.number)
         elif code == Exit.NO_RETRY:
             self.fatal = self.fatal or Finish(code, f"{name} said that another attempt would fail in the same way")
         elif code == Exit.AGAIN:
@@ -184,6 +185,8 @@ class Roster:
             return [EndAll(self.fatal.reason)] if here else [self.fatal]
         if not here:
             return self._nobody_left()
+        if self._done() and any(member.stage is not Stage.STARTING for member in here):
+            self.is_finished = True
         if self.is_finished and not any(member.formed for member in here):
             return [EndAll("the run is finished; members that stood by are not needed")]
         if self._is_plain_and_broken(here):
@@ -222,12 +225,21 @@ class Roster:
         asked = (Exit.FINISHED, Exit.PREEMPTED, Exit.RELEASED)
         return [member.name for member in members if not member.is_here and member.code not in asked]
 
+    def _tried(self) -> list[Member]:
+        """The members of the present attempt."""
+        return [member for member in self.members.values() if member.attempt == self.attempt]
+
+    def _done(self) -> int:
+        """How many have done all their work without ever joining."""
+        return 0 if self.generation.number else sum(member.code == Exit.FINISHED for member in self._tried())
+
     def _nobody_left(self) -> list[Order]:
-        if self.is_finished:
+        if self.is_finished or 0 < self._done() == len(self._tried()):
             return [Finish(Exit.FINISHED, "finished")]
         if self.is_leaving:
             return [Finish(Exit.PREEMPTED, "left, with its state kept")]
-        if self.members and self.want <= self.holes:
+        # Those that never join cannot do with fewer: they were told how many they are.
+        if self.members and (self.want <= self.holes or (self.holes and not self.generation.number)):
             code = self.first_code or Exit.CRASHED
             return [
                 Finish(
@@ -239,8 +251,7 @@ class Roster:
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
         never_joined = all(member.stage is Stage.STARTING for member in here)
-        tried = [member for member in self.members.values() if member.attempt == self.attempt]
-        failed = any(not member.is_here and member.code != Exit.FINISHED for member in tried)
+        failed = any(not member.is_here and member.code != Exit.FINISHED for member in self._tried())
         return (
             self.generation.number == 0
             and never_joined
@@ -330,7 +341,7 @@ class Roster:
         missing = self.want + self.spares - staying
         missing -= self.holes
         if self.generation.number == 0:
-            missing -= self.spares
+            missing -= self.spares + self._done()
         elif not self.is_settled() or not self.is_calm:
             # A new process takes the processors from the first step of those who have just come together.
             return []
