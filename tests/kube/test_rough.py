@@ -251,3 +251,43 @@ def test_a_scheduler_that_dies_while_a_gang_moves(play):
             assert len(nodes) == 3
 
     play(scene)
+
+
+def test_a_gang_that_is_older_than_a_start_may_take_is_mended_too(play):
+    async def scene(play):
+        await play.nodes(3)
+        async with play.scheduler(Config(start_within=3)) as scheduler:
+            await play.stage.make(*gang("a", 3, owner="job"))
+            await play.until_bound("a-")
+            await play.until(lambda: runs(scheduler), "it runs")
+            await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+            await asyncio.sleep(4.5 * scheduling.TICK)
+            await play.stage.make_one(pod("a-3", "a", owner="job"))
+            await play.until_bound("a-3")
+            assert set(await play.bound("a-")) == {"a-1", "a-2", "a-3"}
+
+    async def runs(scheduler):
+        return scheduler.mirror.gangs["default/a"].up
+
+    play(scene)
+
+
+def test_members_that_nobody_makes_again_are_told_once(play, monkeypatch):
+    monkeypatch.setattr("tutti.jobs.kube.gang.MINUTE", 500_000)
+
+    async def scene(play):
+        await play.nodes(3)
+        async with play.scheduler():
+            await play.stage.make(*gang("a", 3))
+            await play.until_bound("a-")
+            await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+            await play.until(lambda: held(play), "it is told")
+            await asyncio.sleep(3 * scheduling.TICK)
+            assert await held(play) == 1
+            assert len(await play.bound("a-")) == 2
+
+    async def held(play):
+        events = await play.stage.items("/apis/events.k8s.io/v1/events")
+        return sum(event["reason"] == "HeldPartial" for event in events)
+
+    play(scene)

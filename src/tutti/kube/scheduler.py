@@ -17,7 +17,7 @@ from tutti.drive.ledger import Ledger
 from tutti.drive.loop import Driver, Keyed
 from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
-from tutti.engine.model import NEVER, Job, State
+from tutti.engine.model import NEVER, SECOND, Job, State
 from tutti.engine.plan import (
     AnyAction,
     Await,
@@ -316,7 +316,7 @@ class Scheduler:
                 return Refused("it is being taken off its seats")
             case Grow() | Repair():
                 gang.sit(action.seats, self.driver.world.nodes)
-                gang.asked, gang.lost, gang.up = True, 0, False
+                gang.asked, gang.lost, gang.up, gang.since = True, 0, False, time.monotonic_ns()
                 self._fill(gang)
                 self._moved(gang)
             case Shrink():
@@ -471,8 +471,8 @@ class Scheduler:
         return wrong
 
     def _overdue(self, gang: GangSeen, age: float) -> None:
-        if gang.bound < gang.least and age > self.config.start_within and not gang.lost:
-            self._failed(gang, f"it was not whole {self.config.start_within} s after its first bind")
+        if gang.bound < gang.least and not gang.lost:
+            self._in_part(gang, age)
         elif not gang.up and age > self.config.up_within and gang.bound >= gang.least and not gang.failed_start:
             gang.failed_start = f"members did not run {self.config.up_within} s after they were bound"
             if all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods):
@@ -481,6 +481,15 @@ class Scheduler:
                 self._take_off(gang)
             else:
                 self.teller.held(gang, gang.failed_start)
+
+    def _in_part(self, gang: GangSeen, age: float) -> None:
+        """A start is given so long to become whole; a gang that lost members, as long as its dialect says."""
+        within = self.config.start_within
+        if gang.landed >= gang.least and gang.gang is not None:
+            if age * SECOND > (gang.gang.hold_up_to or self.config.policy.repair.hold_up_to) and not gang.failed_start:
+                self._failed(gang, f"lost members were not made again in {age:.0f} s")
+        elif age > within and not gang.failed_start:
+            self._failed(gang, f"it was not whole {within} s after its first bind")
 
     def _count(self) -> None:
         mirror, metrics = self.mirror, self.metrics
