@@ -6,6 +6,7 @@ import pytest
 
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
+from tutti.train.hands import may_join, read_command
 
 pytestmark = pytest.mark.slow
 
@@ -132,3 +133,16 @@ def test_a_program_that_never_joins_is_waited_for_to_the_last_rank(launch, tmp_p
     assert told == [["worker", "2", "r", "3"]] * 3
     assert "not done here, and ignored: --tee" in run.said()
     assert run.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from tutti import train\n", True),
+        ("import lightning\n", True),
+        ("import torch  # not tutti\n", False),
+    ],
+)
+def test_a_program_that_would_join_is_known_by_its_imports(tmp_path, text, expected):
+    (tmp_path / "loop.py").write_text(text)
+    assert may_join(read_command(["python", str(tmp_path / "loop.py")])) is expected

@@ -34,6 +34,7 @@ LARGE = {
     "pytorch_lightning": "pytorch_lightning",
     "transformers": "transformers.trainer",
 }
+OURS = re.compile(r"^\s*(?:from|import)\s+tutti\b", re.MULTILINE)
 IMPORTS = re.compile(rf"^\s*(?:from|import)\s+({'|'.join(LARGE)})\b", re.MULTILINE)
 
 
@@ -61,13 +62,21 @@ def read_command(words: list[str]) -> Command:
     return Command(tuple(words), is_python=False)
 
 
+def text_of(command: Command) -> str:
+    try:
+        return Path(command.argv[0]).read_text(errors="replace") if command.is_python else ""
+    except OSError:
+        return ""
+
+
 def worth_warming(command: Command) -> list[str]:
     """Large libraries that the program names in its imports: imported once, before the members are forked."""
-    try:
-        text = Path(command.argv[0]).read_text(errors="replace") if command.is_python else ""
-    except OSError:
-        text = ""
-    return [LARGE[name] for name in dict.fromkeys(IMPORTS.findall(text))]
+    return [LARGE[name] for name in dict.fromkeys(IMPORTS.findall(text_of(command)))]
+
+
+def may_join(command: Command) -> bool:
+    """Whether the program looks as if it would join: it names this library, or one whose trainers are attached to."""
+    return bool(OURS.search(text_of(command)) or worth_warming(command))
 
 
 class Hands:

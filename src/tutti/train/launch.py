@@ -25,7 +25,7 @@ from tutti.train.agent.shelf import free_bytes, megabytes
 from tutti.train.agent.sizes import SizeRule
 from tutti.train.agent.story import to_stderr
 from tutti.train.dialogue import Dialogue
-from tutti.train.hands import CannotStart, Command, Hands, read_command
+from tutti.train.hands import CannotStart, Command, Hands, may_join, read_command
 from tutti.train.tiers import Tier
 
 USAGE = 2
@@ -215,6 +215,7 @@ def attend(options: argparse.Namespace, folder: Folder, words: list[str], roster
         story.tell("adopted", f"run {folder.path.name} goes on with {snapshots}", run=folder.path.name)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    roster.may_join = may_join(read_command(words))
     hands = Hands(read_command(words), folder, folder.path.name)
     address = hands.store()
     story.tell("store", f"groups meet at {address}", pid=hands.store_watch().pid)

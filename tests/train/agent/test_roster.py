@@ -225,6 +225,13 @@ def test_without_restarts_those_that_never_join_end_with_the_code_of_the_first_t
     assert Play(want=3, restarts=0).go().lose("m1", -9).code == 137
 
 
+def test_those_that_would_have_joined_start_again_with_fewer():
+    play = Play(want=3, restarts=0)
+    play.roster.may_join = True
+    assert play.go().lose("m1").here() == ["m3", "m4"]
+    assert play.join_all().members == ("m3", "m4")
+
+
 def test_one_that_ends_without_joining_does_not_keep_the_others_waiting_for_it():
     play = Play(want=2).go()
     play.roster.joined("m0")

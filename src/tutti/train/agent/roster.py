@@ -93,6 +93,8 @@ class Roster:
     fruitless: int = 0
     holes: int = 0
     is_ending: bool = False
+    may_join: bool = False
+    """Whether the program looks as if it would join."""
     is_calm: bool = True
     is_vain: bool = False
     """Whether those that are not stuck wait for those that are."""
@@ -239,7 +241,8 @@ class Roster:
         if self.is_leaving:
             return [Finish(Exit.PREEMPTED, "left, with its state kept")]
         # Those that never join cannot do with fewer: they were told how many they are.
-        if self.members and (self.want <= self.holes or (self.holes and not self.generation.number)):
+        is_rigid = not (self.generation.number or self.may_join)
+        if self.members and (self.want <= self.holes or (self.holes and is_rigid)):
             code = self.first_code or Exit.CRASHED
             return [
                 Finish(
