@@ -13,7 +13,7 @@ SOAK_S ?= 1800
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake bench-page
 
-.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak support validate pictures system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak support validate results pictures system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -66,6 +66,9 @@ support: venv ## what training supports, from the tests that pass; rewrites the 
 
 validate: venv-base ## published results reproduced; fails below its marks
 	@$(call script,bench/validate.py)
+
+results: venv-base ## our own results, played anew; rewrites the page
+	@page=$$(mktemp); $(RUN) bench/results.py $(ARGS) > $$page && cp $$page docs/explanation/results.md; rm -f $$page
 
 pictures: venv-base ## the pictures of the page in the documentation
 	@$(RUN) tools/pictures.py

@@ -262,6 +262,16 @@ def test_a_policy_from_a_file_has_a_name_of_its_own(tmp_path):
     assert find_policy(str(path)).name == "ours"
 
 
+def test_policies_on_the_same_jobs_are_measured_over_the_same_time():
+    # Under one the last start comes far later than under the other; the time in which jobs come is the same for both.
+    jobs = [(0, 2000, 8), (100, 450, 4), (200, 100, 8), (1200, 10, 1)]
+    found = [play(prepare(log(*jobs), Options()), find_policy(name)).metrics for name in ("fcfs", "sjf")]
+    assert [metrics.utilization for metrics in found] == [1.0, 1.0]
+    assert [metrics.goodput for metrics in found] == [1.0, 1.0]
+    few = [(0, 100, 8), (1000, 100, 8)]
+    assert play(prepare(log(*few), Options()), find_policy("fcfs")).metrics.utilization == pytest.approx(0.1)
+
+
 def test_looking_at_a_run_does_not_change_it():
     """A sample may fall on the very moment a gang ends: it must not be taken for one that runs over."""
     jobs = [(0, 10, 3), (0, 126, 5), (1, 3, 6), (1, 7, 5), (1, 110, 4), (1, 30, 1), (1, 120, 2)]

@@ -122,3 +122,8 @@ def test_a_scene_is_played_under_the_policies_one_asks_for(capsys):
     assert [result["avg_wait_s"] for result in found] == [600.0, 600.0]
     assert all(result["jobs_per_s"] > 0 and 0 < result["utilization"] <= 1 for result in found)
     assert "Moral" not in said(capsys, "deadlock", "--policy", "fcfs")[1]
+
+
+def test_what_is_held_for_ever_is_in_use(capsys):
+    stuck, *_ = json.loads(said(capsys, "deadlock", "-o", "json")[1])["results"]
+    assert (stuck["stuck"], round(stuck["utilization"], 6), stuck["goodput"]) == (2, 1.0, 0.0)

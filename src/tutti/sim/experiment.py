@@ -231,8 +231,8 @@ def look_at(simulation: Simulation, ledger: Ledger, samples: Samples, moment: in
 
 
 def _goodput(record: Record, report: Report, ends: Samples, window: Window, devices: int) -> float:
-    """Useful time over all there was while jobs came; to the end where most starts come after the last of them."""
-    chosen = steady(window, max(record.started, default=0), report.at)
+    """Useful time over all there was while jobs came; to the end where there is work for much longer than they come."""
+    chosen = steady(window, record, devices, report.at)
     whole = chosen is not window
     if len(ends) < (1 if whole else 2) or chosen.until <= chosen.since:
         return report.goodput_ppm / 1e6

@@ -87,16 +87,24 @@ def window_of(submitted: Column, since: int = 0) -> Window:
     return Window(max(since, int(submitted.min())), int(submitted.max()))
 
 
-def steady(window: Window, last_start: int, end: int) -> Window:
-    """The window, or all the time after the warm-up where most of the starts' time comes after the last submission."""
+def steady(window: Window, record: Record, devices: int, end: int) -> Window:
+    """The window, or all the time after the warm-up where there is work for more than twice as long as jobs come.
+
+    It depends on the jobs and not on what came of them, so that policies on the same jobs are measured alike.
+    """
     lasts = window.until - window.since
-    return window if lasts > 0 and 2 * lasts >= last_start - window.since else Window(window.since, end)
+    counted = record.column("submitted") >= window.since
+    asked = int((record.column("work") * record.column("width"))[counted].sum())
+    return window if lasts > 0 and asked <= 2 * lasts * devices else Window(window.since, end)
 
 
-def measure(record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0) -> Metrics:
+def measure(
+    record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0, until: int = 0
+) -> Metrics:
     """The figures of a run on so many devices, played in so many seconds of real time.
 
-    Jobs submitted before `since` count only for how long it all took, and for what they held later.
+    Jobs submitted before `since` count only for how long it all took, and for what they held later. Where some never
+    end, `until` is when nobody looked any longer.
     """
     submitted, started, ended = (record.column(name) for name in ("submitted", "started", "ended"))
     counted = submitted >= since
@@ -105,8 +113,8 @@ def measure(record: Record, policy: str, devices: int, goodput: float, took_s: f
     run = record.column("work")[over] / SECOND
     slowdown = np.maximum(flow / np.maximum(run, THRESHOLD_S), 1.0)
     errors, ahead = _promise_errors(record, started, counted)
-    over_at = int(max(ended.max(initial=0), submitted.max(initial=0)))
-    window = steady(window_of(submitted, since), int(started.max(initial=0)), over_at)
+    over_at = max(int(ended.max(initial=0)), int(submitted.max(initial=0)), until)
+    window = steady(window_of(submitted, since), record, devices, over_at)
     return Metrics(
         policy=policy,
         jobs=len(record),

@@ -110,7 +110,7 @@ def outcome_of(played: Played) -> Outcome:
     ledger = played.simulation.driver.ledger
     assert ledger is not None
     report = ledger.report(played.simulation.driver.world, played.end)
-    metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, played.took_s)
+    metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, played.took_s, until=played.end)
     return Outcome(played.policy, metrics, played.record, report, False, played.samples, played.notices)
 
 

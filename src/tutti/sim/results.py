@@ -61,7 +61,7 @@ def column_of(metrics: Metrics) -> list[str]:
     """The figures of one policy, in the order of the labels."""
     wait, slow, flow = metrics.wait_s, metrics.slowdown, metrics.completion_s
     return [
-        count(metrics.jobs) if not metrics.stuck else f"{count(metrics.jobs)} ({metrics.stuck} never end)",
+        count(metrics.jobs) if not metrics.stuck else f"{count(metrics.jobs)} ({metrics.stuck} not over)",
         *(time_s(value) for value in (wait.mean, wait.p50, wait.p99)),
         *(factor(value) for value in (slow.mean, slow.p50, slow.p99)),
         *(time_s(value) for value in (flow.mean, flow.p50, flow.p99)),

@@ -17,6 +17,8 @@ from . import series
 from .look import GRID, INK, LEDGER, MANY_HOURS, QUIET, bar_colour, policy_colour
 
 SIZE = (10, 5.2)
+MOST_NAMED = 60
+"""Letters of a trace's name that fit beside a title."""
 STYLE = {
     "font.size": 12,
     "axes.edgecolor": GRID,
@@ -46,6 +48,8 @@ def write_images(case: Case, found: list[Outcome], folder: Path) -> list[Path]:
             draw(axes, case, found)
             _in_days(axes)
             axes.set_title(title.format(policy=found[-1].metrics.policy), loc="left", fontweight="bold")
+            where = f"{case.log.source[:MOST_NAMED]}, {case.devices:,} devices"
+            axes.set_title(where, loc="right", fontsize=10, color=QUIET)
             figure.savefig(path, dpi=150)
         written.append(path)
     return written
