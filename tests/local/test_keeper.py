@@ -333,9 +333,8 @@ def test_a_run_that_was_made_void_never_begins(stage):
     stage.line.send({"say": "fork", "folder": str(folder)})
     assert stage.line.receive(None)[0]["say"] == "forked"
     # It may be gone before anybody can call it.
-    with contextlib.suppress(OSError):
-        run = Run(folder)
-        until(lambda: not run.line.receive(0.1) and not run.line.is_open, "the keeper's end")
+    with contextlib.suppress(OSError), contextlib.closing(lines.connect(str(folder / "s"))) as line:
+        until(lambda: not line.receive(0.1) and not line.is_open, "the keeper's end")
     assert not (folder / "exit.json").exists()
     assert records.claimed_by(str(folder)) == records.VOID
 
