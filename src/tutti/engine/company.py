@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .desk import Desk
-from .model import Job, Seats
+from .model import Arrange, Job, Seats
 from .place import Need
 from .profile import Bools
 
@@ -19,8 +19,8 @@ def closed_to(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools |
     rules += [~_near(desk, near.mark, near.level, start, start + 1, "") for near in role.needs]
     if job.gang.domain_ask:
         rules.append(_domain_lacks(desk, job, start, end))
-    if desk.policy.place.one_wide_gang_per_node and not _fits_one_node(desk, job, need, start, end):
-        rules.append(_beside_wide(desk, start, end, job.gang.name))
+    if desk.policy.place.one_wide_gang_per_node and not _stays_on_one_node(desk, job, need, start, end):
+        rules.append(_beside_wide(desk, job, start, end))
     for rule in rules:
         closed = rule if closed is None else closed | rule
     return closed
@@ -85,7 +85,17 @@ def _roles(desk: Desk, job: Job, seats: tuple[Seats, ...]) -> Iterator[tuple[tup
             yield role.marks, desk.profile.columns_of(desk.view.line[list(held.nodes)])
 
 
-def _beside_wide(desk: Desk, start: int, end: int, but: str) -> Bools:
+def _beside_wide(desk: Desk, job: Job, start: int, end: int) -> Bools:
+    """Columns that a gang keeps away from which spans several nodes, or will; on its only node it may always grow."""
+    closed = _with_wide(desk, start, end, job.gang.name)
+    nodes = {node for held in job.life.seats for node in held.nodes}
+    if len(nodes) == 1 and closed[mine := desk.profile.columns_of(desk.view.line[list(nodes)])].all():
+        closed[:] = True
+        closed[mine] = False
+    return closed
+
+
+def _with_wide(desk: Desk, start: int, end: int, but: str) -> Bools:
     """Columns with a member of a gang that spans several nodes."""
     closed = np.zeros(desk.profile.count, np.bool_)
     ends = desk.ends()
@@ -99,12 +109,18 @@ def _beside_wide(desk: Desk, start: int, end: int, but: str) -> Bools:
     return closed
 
 
-def _fits_one_node(desk: Desk, job: Job, need: Need, start: int, end: int) -> bool:
-    if len(job.gang.roles) > 1:
+def _stays_on_one_node(desk: Desk, job: Job, need: Need, start: int, end: int) -> bool:
+    """Whether it is certain that all members would share a node. Who might not is taken for wide."""
+    want = need.sizes()[1]
+    if len(job.gang.roles) > 1 or job.life.seats:
+        return False
+    if need.one_node or want == 1:
+        return True
+    if need.level or need.share or need.role.near or need.role.arrange is Arrange.SPREAD:
         return False
     first, last = desk.profile.slots(start, end)
     most = int(desk.profile.members(first, last, need.ask, desk.mask(need)).max(initial=0))
-    return (min(most, need.per_node) if need.per_node else most) >= need.sizes()[0]
+    return (min(most, need.per_node) if need.per_node else most) >= want
 
 
 def _domain_lacks(desk: Desk, job: Job, start: int, end: int) -> Bools:

@@ -69,6 +69,7 @@ class Desk:
         """Running gangs that this plan already asks to do something."""
         self.promised = 0
         self.promised_anew: set[str] = set()
+        """Gangs that this plan already tells of a promise without a time."""
         self.steps = policy.effort.search_steps
         self.failed: dict[object, list[tuple[int, int]]] = {}
         """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""

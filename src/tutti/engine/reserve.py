@@ -288,6 +288,7 @@ def _promise_without_time(desk: Desk, job: Job) -> bool:
     if old is None or old.start < NEVER:
         given = desk.now if old is None else old.given
         kept = Promise(NEVER, NEVER, tuple(seats), given, old.broken + 1 if old else 0)
+        desk.promised_anew.add(job.gang.name)
         desk.act(Reserve(job.gang.name, desk.view.number, promise=kept, why="" if old is None else Break.OVERRUN))
     return True
 

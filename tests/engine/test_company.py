@@ -1,0 +1,49 @@
+"""Where two gangs that span nodes never share one: who might span nodes counts as one that does."""
+
+import msgspec
+import pytest
+
+from tests.clusters import brief, drawn, gang, seat, submit
+from tutti.engine.check import check
+from tutti.engine.decide import decide
+from tutti.engine.model import HOUR, Arrange, Resizing
+from tutti.engine.policy import Placing
+from tutti.engine.presets import PRESETS
+from tutti.engine.world import World
+
+APART = msgspec.structs.replace(PRESETS["balanced"].policy, place=Placing(one_wide_gang_per_node=True))
+ELASTIC = {"resizing": Resizing.LIVE, "run_s": 100}
+
+
+def beside_a_wide_gang(picture: str) -> World:
+    return seat(drawn(picture), gang("wide", 2, gpu=2, run_s=5000), "n0 n1")
+
+
+def planned(world: World) -> str:
+    view = world.view()
+    plan = decide(view, HOUR, APART)
+    assert check(view, plan, APART) == []
+    return brief(plan, view)
+
+
+@pytest.mark.parametrize(
+    ("comes", "sits"),
+    [
+        pytest.param(gang("g", 1, run_s=100), "g@n0", id="one member goes anywhere"),
+        pytest.param(gang("g", 2, run_s=100), "g@n0*2", id="two that fit on a node share it"),
+        pytest.param(gang("g", 2, run_s=100, arrange=Arrange.SPREAD), "g@n2*2", id="two that spread keep away"),
+        pytest.param(gang("g", 2, want=6, max=6, **ELASTIC), "g@n2*4", id="more than one node is wanted"),
+    ],
+)
+def test_whoever_comes(comes, sits):
+    assert planned(submit(beside_a_wide_gang("4 4 4"), comes)) == sits
+
+
+def test_a_gang_grows_on_its_only_node_but_not_to_others_when_a_wide_one_is_there():
+    world = seat(beside_a_wide_gang("5 4 4"), gang("g", 2, max=6, **ELASTIC), "n0*2")
+    assert planned(world) == "g+@n0*3"
+
+
+def test_a_gang_that_is_alone_on_its_node_grows_to_others_without_wide_gangs():
+    world = seat(beside_a_wide_gang("4 4 4 4"), gang("g", 4, max=8, **ELASTIC), "n2*4")
+    assert planned(world) == "g+@n2*4,n3*4"
