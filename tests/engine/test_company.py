@@ -6,13 +6,16 @@ import pytest
 from tests.clusters import brief, drawn, gang, seat, submit
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, Arrange, Resizing
+from tutti.engine.model import HOUR, Arrange, Gang, Resizing
 from tutti.engine.policy import Placing
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
 
 APART = msgspec.structs.replace(PRESETS["balanced"].policy, place=Placing(one_wide_gang_per_node=True))
-ELASTIC = {"resizing": Resizing.LIVE, "run_s": 100}
+
+
+def elastic(members: int, **more: int) -> Gang:
+    return gang("g", members, resizing=Resizing.LIVE, run_s=100, **more)
 
 
 def beside_a_wide_gang(picture: str) -> World:
@@ -32,7 +35,7 @@ def planned(world: World) -> str:
         pytest.param(gang("g", 1, run_s=100), "g@n0", id="one member goes anywhere"),
         pytest.param(gang("g", 2, run_s=100), "g@n0*2", id="two that fit on a node share it"),
         pytest.param(gang("g", 2, run_s=100, arrange=Arrange.SPREAD), "g@n2*2", id="two that spread keep away"),
-        pytest.param(gang("g", 2, want=6, max=6, **ELASTIC), "g@n2*4", id="more than one node is wanted"),
+        pytest.param(elastic(2, want=6, max=6), "g@n2*4", id="more than one node is wanted"),
     ],
 )
 def test_whoever_comes(comes, sits):
@@ -40,10 +43,10 @@ def test_whoever_comes(comes, sits):
 
 
 def test_a_gang_grows_on_its_only_node_but_not_to_others_when_a_wide_one_is_there():
-    world = seat(beside_a_wide_gang("5 4 4"), gang("g", 2, max=6, **ELASTIC), "n0*2")
+    world = seat(beside_a_wide_gang("5 4 4"), elastic(2, max=6), "n0*2")
     assert planned(world) == "g+@n0*3"
 
 
 def test_a_gang_that_is_alone_on_its_node_grows_to_others_without_wide_gangs():
-    world = seat(beside_a_wide_gang("4 4 4 4"), gang("g", 4, max=8, **ELASTIC), "n2*4")
+    world = seat(beside_a_wide_gang("4 4 4 4"), elastic(4, max=8), "n2*4")
     assert planned(world) == "g+@n2*4,n3*4"
