@@ -37,12 +37,12 @@ GOALS = {
     "peak_mb": 300,
 }
 LINE = Order(terms=(Term.PRIORITY, Term.AGE), fair_share=False)
-EASY = Policy(name="easy", order=LINE, reserve=Reservation(depth=1, max_wait=0))
+EASY = Policy(name="easy", order=LINE, reserve=Reservation(depth=1, backfill=Term.AGE, max_wait=0))
 
 
 def conservative(depth: int) -> Policy:
     """Reserve for the first so many gangs."""
-    return Policy(name="deep", order=LINE, reserve=Reservation(depth=depth, max_wait=0))
+    return Policy(name="deep", order=LINE, reserve=Reservation(depth=depth, backfill=Term.AGE, max_wait=0))
 
 
 def gang(name: str, members: int, gpus: int, length: int, at: int = 0, within: str = "") -> Gang:

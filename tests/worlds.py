@@ -340,6 +340,7 @@ policies = st.builds(
     reserve=st.builds(
         Reservation,
         depth=st.sampled_from([-1, 0, 1, 1, 2]),
+        backfill=st.sampled_from([Term.AGE, Term.SHORTEST, Term.SMALLEST]),
         quantile=st.sampled_from([50, 90, 100]),
         max_wait=st.sampled_from([0, 50 * SECOND, 86_400 * SECOND]),
         breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),
@@ -352,6 +353,7 @@ plain_policies = st.builds(
     reserve=st.builds(
         Reservation,
         depth=st.sampled_from([-1, 0, 1, 1, 2]),
+        backfill=st.sampled_from([Term.AGE, Term.SHORTEST, Term.SMALLEST]),
         quantile=st.sampled_from([50, 90, 100]),
         max_wait=st.sampled_from([0, 0, 50 * SECOND]),
         breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),

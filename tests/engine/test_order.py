@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.clusters import drawn, gang, seat, submit
 from tests.worlds import NONSENSE, scenes
 from tutti.engine import events as ev
+from tutti.engine.decide import decide
 from tutti.engine.model import (
     DAY,
     HOUR,
@@ -30,7 +31,8 @@ from tutti.engine.model import (
     State,
 )
 from tutti.engine.order import FRACTION, LOG10_2, PER_LN2, Standing, Turns, in_line, log2, position, steady_until
-from tutti.engine.policy import Order, Policy, Term
+from tutti.engine.plan import Reserve, Start
+from tutti.engine.policy import Order, Policy, Reservation, Term
 from tutti.engine.quota import Shares
 from tutti.engine.world import World
 
@@ -231,9 +233,48 @@ def test_a_gang_knows_its_place_in_its_queue():
     assert position(view, NOW, by(Term.AGE), "nobody") == (0, 0)
 
 
-def test_any_gangs_can_be_put_in_line_by_other_terms():
+def test_any_gangs_can_be_put_in_line():
     view = submit(drawn("8"), gang("a", run_s=9), gang("b", run_s=5), gang("c", run_s=7)).view()
-    assert [view.held(slot).gang.name for slot in in_line(view, [2, 0], NOW, Policy(), [Term.SHORTEST])] == ["c", "a"]
+    found = in_line(view, [2, 0], NOW, by(Term.SHORTEST))
+    assert [view.held(slot).gang.name for slot in found] == ["c", "a"]
+
+
+# -- behind the promises
+
+
+def started(world, policy):
+    return [action.gang for action in decide(world.view(), SECOND, policy).actions if isinstance(action, Start)]
+
+
+def behind(*gangs, queues=()):
+    """A gang that fills the node until 100 s but for two devices, one that is promised all of it, and others."""
+    world = drawn("8", *queues)
+    seat(world, gang("runs", gpu=6, run_s=100, priority=9), "n0")
+    return submit(world, gang("head", gpu=8, run_s=50, submitted=1, priority=9), *gangs)
+
+
+def test_behind_the_promises_the_shortest_goes_first_unless_another_is_more_urgent():
+    ask = {"gpu": 2, "submitted": 2}
+    world = behind(gang("long", run_s=80, **ask), gang("short", run_s=20, **ask))
+    assert started(world, Policy()) == ["short"]
+    world = behind(gang("long", run_s=80, priority=1, **ask), gang("short", run_s=20, **ask))
+    assert started(world, Policy()) == ["long"]
+
+
+def test_behind_the_promises_queues_take_turns_as_ever():
+    queues = Queue("default"), Queue("rich"), Queue("poor")
+    ask = {"gpu": 1, "submitted": 2}
+    short = [gang(f"short{i}", run_s=20 + i, queue="rich", **ask) for i in range(3)]
+    world = behind(*short, gang("long", run_s=80, queue="poor", **ask), queues=queues)
+    assert sorted(started(world, Policy())) == ["long", "short0"]
+
+
+def test_where_several_have_a_promise_these_go_to_the_first_in_line():
+    ask = {"gpu": 8, "submitted": 2}
+    world = behind(gang("long", run_s=80, **ask), gang("short", run_s=20, submitted=3, gpu=8))
+    policy = Policy(order=Order(terms=(Term.AGE,)), reserve=Reservation(depth=2))
+    given = [action.gang for action in decide(world.view(), SECOND, policy).actions if isinstance(action, Reserve)]
+    assert given == ["head", "long"]
 
 
 # -- time alone

@@ -18,6 +18,7 @@ from bench.results import (
     NODE_FAILS_EVERY,
     POLICIES,
     PROMISES,
+    SEEDS,
     WINDOWS,
 )
 from tutti.engine.model import DAY
@@ -42,7 +43,7 @@ def test_every_load_has_a_row_for_every_policy(page: str) -> None:
     assert [part.partition("\n")[0] for part in parts] == names
     jobs = re.search(r"windows of ([\d,]+) jobs", beside)
     assert jobs is not None
-    assert beside.startswith(BESIDE.format(windows=WINDOWS, jobs=jobs[1]).removeprefix("## "))
+    assert beside.startswith(BESIDE.format(windows=WINDOWS, seeds=SEEDS, jobs=jobs[1]).removeprefix("## "))
     assert KEPT in beside
     rows = [row.split("|")[1].strip() for row in beside.splitlines() if row.startswith("| ")]
     assert rows == ["load", *names, "load", *names]

@@ -128,6 +128,8 @@ class Cache:
 
     def __init__(self) -> None:
         self.standing = Standing()
+        self.behind = Standing()
+        """The same gangs in the order in which those behind the promises are tried, where that is another."""
         self.lineup = Lineup()
         self._cards: dict[str, Card] = {}
         self._kin: dict[object, Kin] = {}

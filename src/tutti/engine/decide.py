@@ -11,9 +11,9 @@ from .desk import Desk
 from .gate import gate, over_quota
 from .lineup import hopeless_kinds
 from .model import Job, State
-from .order import Turns, in_line, steady_until
+from .order import Turns, backfilling, has_own_backfill, steady_until
 from .plan import Plan, Resume, Start
-from .policy import Policy, Term
+from .policy import Policy
 from .reclaim import has_rights, reclaim
 from .repair import drain, mend
 from .reserve import (
@@ -65,25 +65,28 @@ def place_in_turn(desk: Desk) -> None:
     several = len(view.queued) > 1
     turns: Iterator[int] = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
     passed_over = 0
+    first: set[int] | None = set() if several and has_own_backfill(policy) else None
     while (slot := next(turns, None)) is not None:
         consider(desk, view.held(slot))
+        if first is not None:
+            first.add(slot)
+            if desk.promised >= max(policy.reserve.depth, 1):
+                turns, first, passed_over = _behind(desk, first), None, 0
         if "" in desk.strict_queues:
             break
         if several and passed_over < (known := hopeless_kinds(desk)):
             passed_over = known
             turns = filterfalse(desk.cache.lineup.hopeless(desk).__contains__, turns)
-        if desk.promised and policy.reserve.backfill is not Term.AGE:
-            _backfill(desk, list(turns))
     if desk.promised:
         desk.wake(desk.next_moment())
     if several and (desk.promised or desk.strict_queues):
         desk.wake(steady_until(view, now, policy, desk.cache.standing.lines))
 
 
-def _backfill(desk: Desk, rest: list[int]) -> None:
-    """Gangs behind the promises, in an order of their own."""
-    for slot in in_line(desk.view, rest, desk.now, desk.policy, (desk.policy.reserve.backfill,)):
-        consider(desk, desk.view.held(slot))
+def _behind(desk: Desk, first: set[int]) -> Iterator[int]:
+    """Gangs behind the promises, in an order of their own: queues take turns as ever, and the urgent go first."""
+    turns = Turns(desk.view, desk.now, backfilling(desk.policy), desk.shares, desk.cache.behind)
+    return filterfalse(first.__contains__, turns)
 
 
 def consider(desk: Desk, job: Job) -> None:

@@ -7,11 +7,13 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import cast
 
+from msgspec.structs import replace
+
 from .demand import Demand, wanted
 from .estimate import run_time, sizes
 from .model import HOUR, NEVER, SECOND, Job, Queue, State
 from .news import News
-from .policy import Order, Policy, Term
+from .policy import ALL, Order, Policy, Term
 from .quota import Shares, slice_end
 from .view import View
 
@@ -20,6 +22,8 @@ Entry = tuple[int | str, ...]
 
 MOVING = frozenset({Term.DOWNTIME, Term.WFP3, Term.UNI})
 """Terms whose order may change while nothing happens."""
+URGENT = frozenset({Term.PRIORITY, Term.SLACK, Term.DOWNTIME})
+"""Terms that say how much a gang matters to somebody, and not which one suits the machine."""
 SIZED = frozenset({Term.SMALLEST, Term.LARGEST})
 FRACTION = 48
 """Bits after the point in logarithms."""
@@ -176,12 +180,25 @@ def entries(gauge: Gauge, terms: Sequence[Term], slots: Sequence[int], jobs: lis
 _slot = cast("Callable[[Entry], int]", itemgetter(-1))
 
 
-def in_line(view: View, slots: Iterable[int], now: int, policy: Policy, terms: Sequence[Term] = ()) -> list[int]:
-    """These gangs in the order of the terms (the policy's own where none are given), queues left aside."""
+def in_line(view: View, slots: Iterable[int], now: int, policy: Policy) -> list[int]:
+    """These gangs in the order of the policy's terms, queues left aside."""
     chosen = list(slots)
-    by = terms or policy.order.terms
+    by = policy.order.terms
     ranked = sorted(entries(Gauge(view, now, policy, by), by, chosen, [view.held(slot) for slot in chosen]))
     return [_slot(entry) for entry in ranked]
+
+
+def has_own_backfill(policy: Policy) -> bool:
+    """Whether gangs behind the promises are tried in another order than their queue's; where all have one, none are."""
+    return policy.reserve.backfill is not Term.AGE and policy.reserve.depth != ALL
+
+
+def backfilling(policy: Policy) -> Policy:
+    """The policy by whose order gangs behind the promises are tried: what is urgent comes first there too."""
+    terms, backfill = policy.order.terms, policy.reserve.backfill
+    urgent = tuple(term for term in terms if term in URGENT)
+    others = tuple(term for term in terms if term not in URGENT and term is not backfill)
+    return replace(policy, order=replace(policy.order, terms=(*urgent, backfill, *others)))
 
 
 class Standing:

@@ -79,8 +79,8 @@ class Reservation(Data, frozen=True):
     """How many waiting gangs get a promise: 0 is none, 1 is EASY, 'all' (-1 in the engine) is conservative."""
     quantile: Percentile = 90
     """Promises assume that running gangs end by this percentile of their estimates."""
-    backfill: Term = Term.AGE
-    """Order in which gangs behind the promises are tried; `age` keeps the queue's order."""
+    backfill: Term = Term.SHORTEST
+    """What gangs behind the promises are tried by, after how urgent they are; `age` keeps the queue's order."""
     max_wait: Duration = 7 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (

@@ -3,7 +3,7 @@
 It understands gangs of one gang-coupled role, one shape and one size, and nothing is taken back from anybody.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .estimate import overrun_end, run_time, sizes
 from .model import NEVER, Coupling, Gang, Job, Node, NodeState, Promise, Seats, Shape, State, Token
-from .order import Turns
+from .order import Turns, backfilling, has_own_backfill
 from .plan import AnyAction, Plan, Reason, Reserve, Resume, Start
 from .policy import ALL, Break, Policy
 from .quota import Shares
@@ -59,7 +59,7 @@ class _Pass:
     def plan(self) -> Plan:
         waiting = [self.view.held(slot) for slot in self.view.queued]
         self.unkept = [job for job in waiting if job.life.state is not State.HELD]
-        for slot in Turns(self.view, self.now, self.policy, self.shares):
+        for slot in self._turns():
             self._consider(self.view.held(slot))
         for job in waiting:
             if job.life.state is State.HELD:
@@ -69,6 +69,17 @@ class _Pass:
         return Plan(self.view.number, self.now, tuple(self.actions), self.answers)
 
     # -- the cycle
+
+    def _turns(self) -> Iterator[int]:
+        """Every waiting gang once: as they stand in line until the promises are given, then as those behind them do."""
+        seen = set[int]()
+        for slot in Turns(self.view, self.now, self.policy, self.shares):
+            yield slot
+            seen.add(slot)
+            if has_own_backfill(self.policy) and self.promised >= max(self.policy.reserve.depth, 1):
+                break
+        behind = Turns(self.view, self.now, backfilling(self.policy), self.shares)
+        yield from (slot for slot in behind if slot not in seen)
 
     def _keep_promises(self, waiting: list[Job], but: Job) -> None:
         """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits.

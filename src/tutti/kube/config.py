@@ -15,7 +15,7 @@ from tutti.jobs.kube.resources import read as amounts
 DEFAULT = Policy(
     name="kube",
     order=Order(terms=(Term.PRIORITY, Term.SLACK, Term.AGE)),
-    reserve=Reservation(depth=4, max_wait=1 * DAY),
+    reserve=Reservation(depth=4, backfill=Term.AGE, max_wait=1 * DAY),
     reclaim=Reclaim(min_run=0, lowest_first=True),
     grow=Growth(cool_down=0),
 )
