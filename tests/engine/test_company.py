@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from tests.clusters import brief, drawn, gang, seat, submit
+from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, Arrange, Gang, Resizing
+from tutti.engine.model import HOUR, Arrange, Gang, NodeState, OnLoss, Resizing, Role, Seats, Shape
 from tutti.engine.policy import Placing
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
@@ -50,3 +51,22 @@ def test_a_gang_grows_on_its_only_node_but_not_to_others_when_a_wide_one_is_ther
 def test_a_gang_that_is_alone_on_its_node_grows_to_others_without_wide_gangs():
     world = seat(beside_a_wide_gang("4 4 4 4"), elastic(4, max=8), "n2*4")
     assert planned(world) == "g+@n2*4,n3*4"
+
+
+def test_a_lost_member_goes_where_the_rest_of_its_gang_must_be():
+    roles = tuple(Role(name, 1, shapes=(Shape({"gpu": 1}),)) for name in ("head", "worker"))
+    both = Gang("g", roles, within="rack", on_loss=OnLoss.REPAIR)
+    world = drawn("a: 1 2 | b: 8")
+    submit(world, both)
+    world.apply(ev.Starting(0, "g", (Seats((0,), (1,)), Seats((1,), (1,)))))
+    world.apply(ev.Running(0, "g"))
+    world.apply(ev.MemberLost(1, "g", 0, (0,), (1,)))
+    world.apply(ev.NodeTurned(1, "a0", NodeState.LOST))
+    assert planned(world) == "g~@a1/a1"
+
+
+def test_a_repair_that_spans_nodes_keeps_others_away_that_do():
+    world = seat(drawn("4 3"), gang("g", 2, gpu=2, on_loss=OnLoss.REPAIR, run_s=5000), "n0 n1")
+    world.apply(ev.MemberLost(1, "g", 0, (0,), (1,)))
+    submit(world, gang("new", 3, run_s=100), at=2)
+    assert planned(world).startswith("g~@n0,n1 new>")

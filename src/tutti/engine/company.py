@@ -7,6 +7,7 @@ import numpy as np
 from .desk import Desk
 from .model import Arrange, Job, Seats
 from .place import Need
+from .plan import GIVES_SEATS
 from .profile import Bools
 
 
@@ -95,12 +96,20 @@ def _beside_wide(desk: Desk, job: Job, start: int, end: int) -> Bools:
     return closed
 
 
+def _planned(desk: Desk, job: Job) -> tuple[Seats, ...]:
+    """Seats that this plan gives to a gang that runs."""
+    if job.gang.name not in desk.disturbed:
+        return ()
+    given = (action for action in desk.actions if isinstance(action, GIVES_SEATS) and action.gang == job.gang.name)
+    return tuple(held for action in given for held in action.seats)
+
+
 def _with_wide(desk: Desk, start: int, end: int, but: str) -> Bools:
     """Columns with a member of a gang that spans several nodes."""
     closed = np.zeros(desk.profile.count, np.bool_)
     ends = desk.ends()
     staying = [desk.view.held(slot) for slot in desk.view.seated if int(ends[slot]) > start]
-    stays = [(job, job.life.seats) for job in staying]
+    stays = [(job, (*job.life.seats, *job.life.target, *_planned(desk, job))) for job in staying]
     stays += [(job, seats) for begin, stop, job, seats, _ in desk.stays.values() if begin < end and start < stop]
     for job, seats in stays:
         nodes = sorted({node for held in seats for node in held.nodes})

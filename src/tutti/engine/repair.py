@@ -8,7 +8,7 @@ from .place import Need, Outlook, Seating
 from .plan import Evict, Fail, How, Migrate, Repair, Restart, Shrink
 from .profile import Bools
 from .ranks import cut, refill
-from .resize import same_domain
+from .resize import same_domain, whole_domain
 from .sizes import largest_legal, role_rule
 from .whole import allowed
 
@@ -114,8 +114,9 @@ def _new_places(
     if not members:
         return places
     need = desk.needs(job)[role][seats[role].shape]
+    together = whole_domain(desk, job, seats)
     for inside in _near_first(desk, need, seats[role]):
-        found = _find(desk, job, need, members, inside)
+        found = _find(desk, job, need, members, inside & together)
         if found is not None:
             end = max(desk.end_of(desk.slot(job)), desk.now + 1)
             receipts.append(desk.profile.take(desk.now, end, found.positions, found.counts, need.ask))

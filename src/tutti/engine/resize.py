@@ -5,6 +5,7 @@ A gang whose owner wants fewer members than it has gives the others back.
 
 import heapq
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -176,15 +177,26 @@ def _place(
 
 def same_domain(desk: Desk, need: Need, held: Seats) -> Bools:
     """Columns in the domain that the role (or the gang) is bound to, given where its members already sit."""
-    level = need.level
+    return _around(desk, NODE if need.one_node else need.level, held.nodes)
+
+
+def whole_domain(desk: Desk, job: Job, seats: Sequence[Seats]) -> Bools:
+    """Columns in the domain that the whole gang is bound to, given where members of any of its roles sit."""
+    coupled = zip(job.gang.roles, seats, strict=True)
+    nodes = [node for role, held in coupled if role.coupling is Coupling.GANG for node in held.nodes]
+    return _around(desk, job.gang.within, nodes)
+
+
+def _around(desk: Desk, level: str, nodes: Sequence[int]) -> Bools:
+    """Columns in the domain of a level that the first of these nodes is in; all where there is none."""
     profile = desk.profile
-    if need.one_node and held.nodes:
-        mine = profile.columns_of(desk.view.line[[held.nodes[0]]])
-        return np.asarray(np.isin(np.arange(profile.count), mine), np.bool_)
-    if not level or not held.nodes:
+    if not level or not nodes:
         return np.ones(profile.count, np.bool_)
+    if level == NODE:
+        mine = profile.columns_of(desk.view.line[[nodes[0]]])
+        return np.asarray(np.isin(np.arange(profile.count), mine), np.bool_)
     domains = desk.view.topology.domains(level)
-    here = domains[desk.view.class_kind[desk.view.class_of[held.nodes[0]]]]
+    here = domains[desk.view.class_kind[desk.view.class_of[nodes[0]]]]
     return np.asarray(domains[profile.kind[: profile.count]] == here, np.bool_)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from tutti.engine.model import MOST_MEMBERS, Coupling, Data, Gang, Resizing, Role
 from tutti.jobs.finish import bounds
 from tutti.jobs.kube.declared import TIME
+from tutti.jobs.kube.dialects.kai import LASTS
 
 Object = dict[str, Any]
 KOORDINATOR = "gang.scheduling.koordinator.sh/"
@@ -159,7 +160,8 @@ def kai(gang: Gang, name: str, namespace: str) -> Grouped:
     if topology := _constraint(within, near):
         spec["topologyConstraint"] = topology
     spec |= {"priorityClassName": f"{name}-priority"} if gang.priority else {}
-    spec |= {} if gang.preemptible else {"preemptibility": "non-preemptible"}
+    if not gang.preemptible or gang.priority >= LASTS:
+        spec["preemptibility"] = "preemptible" if gang.preemptible else "non-preemptible"
     group = _object("scheduling.run.ai/v2alpha2", "PodGroup", _meta(name, namespace, _time(gang)), spec)
     labels = (lambda role: {"kai.scheduler/subgroup-name": role.name}) if len(gang.roles) > 1 else (lambda _: {})
     return Grouped((*priority_class(gang, name), group), labels=labels, annotations=lambda _: {"pod-group-name": name})
