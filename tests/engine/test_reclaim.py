@@ -92,8 +92,8 @@ def test_a_gang_that_waits_for_a_lost_member_keeps_nobody_important_waiting():
     world = seat(drawn("8 8 8"), gang("low", 3, 8, run_s=86_400, on_loss=OnLoss.REPAIR), "n0 n1 n2", at=0)
     submit(world, gang("high", 2, 8, run_s=60, priority=3), at=NOW)
     world.apply(ev.MemberLost(NOW, "low", 0, (0,), (1,)))
-    mending = decide(world.view(), NOW, Policy()).actions
-    assert [action.gang for action in mending if isinstance(action, Repair)] == ["low"]
+    mending = [action for action in decide(world.view(), NOW, Policy()).actions if isinstance(action, Repair)]
+    assert [action.gang for action in mending] == ["low"]
     world.apply(ev.Asked(NOW, "low", mending[0].seats, NOW + HOUR))
     view = world.view()
 
