@@ -65,6 +65,22 @@ def test_an_end_that_nobody_heard_is_not_lost(four):
     assert row["ended_us"] / 1e6 < seen, "it ended when it ended, not when somebody heard of it"
 
 
+def test_a_start_that_its_daemon_did_not_live_to_see_is_made_again_at_once():
+    with box("2", start=False) as made:
+        dies = made.start(TUTTI_FAULT="spawn: attached")
+        with contextlib.suppress(TuttiError, ConnectionError):
+            made.submit("sleep", "600", workers=2, name="steady", grace="0s")
+        dies.wait(timeout=20)
+        made.client.close()
+        until(lambda: not made.keepers(), "the keeper's end")
+        made.start()
+        seen: list[str] = []
+        until(lambda: seen.append(made.row("steady")["reason"]) or made.state("steady") == "running", "the new start")
+        assert "BackingOff" not in seen
+        made.client.job("steady").cancel()
+        made.client.job("steady").wait()
+
+
 def test_what_waits_is_still_there(four):
     holder = four.submit("sleep", "600", workers=4, name="holder", time="1h")
     four.becomes("holder", "running")

@@ -495,7 +495,8 @@ class LocalBackend:
         if found.fate is Fate.OVER:
             self.finish(held, found, at, over, heir=heir)
         else:
-            self._again(held, run, found, at, over, at_once=bool(record.get("was_early")))
+            # That it was ready too early, or that its daemon went away, is not the job's fault.
+            self._again(held, run, found, at, over, at_once=any(map(record.get, ("was_early", "was_deserted"))))
         self.spawn(self._tidy(run))
 
     async def _tidy(self, run: Run) -> None:

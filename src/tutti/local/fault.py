@@ -1,8 +1,9 @@
 """What a test may have go wrong: the daemon killed at a certain point, a disk that takes no more, a clock that jumps.
 
-`TUTTI_FAULT=7` kills the process with SIGKILL at the seventh point it comes to; `TUTTI_FAULT_COUNT=FILE` writes down
-how many points there were, so that a test can go through all of them. While the file `TUTTI_FAULT_READ_ONLY` is there,
-the disk is read-only; the file `TUTTI_FAULT_CLOCK` holds by how many seconds the clock is wrong.
+`TUTTI_FAULT=7` kills the process with SIGKILL at the seventh point it comes to, `TUTTI_FAULT=NAME` at the first of that
+name; `TUTTI_FAULT_COUNT=FILE` writes down how many points there were, so that a test can go through all of them. While
+the file `TUTTI_FAULT_READ_ONLY` is there, the disk is read-only; the file `TUTTI_FAULT_CLOCK` holds by how many seconds
+the clock is wrong.
 """
 
 import errno
@@ -29,7 +30,7 @@ def point(name: str) -> None:
         if file:
             with Path(file).open("a") as log:
                 log.write(f"{_passed} {name}\n")
-        if kill_at == str(_passed):
+        if kill_at in {str(_passed), name}:
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -70,6 +71,8 @@ class _Stage:
                 process.terminate()
             while self._playing:
                 self._listen()
+            if not self._found:
+                raise
         return [self._found[number] for number in sorted(self._found)]
 
     def clear(self) -> None:
@@ -81,7 +84,10 @@ class _Stage:
     def _begin(self, number: int, one: Play) -> None:
         ours, theirs = get_context("fork").Pipe(duplex=False)
         process = get_context("fork").Process(target=_perform, args=(one, theirs), daemon=True)
+        # Whoever is told to stop before it knows what to do about it would end without a word.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         process.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._playing[ours] = number, process
 
@@ -102,8 +108,8 @@ class _Stage:
         process.join()
         if isinstance(word, BaseException):
             raise word
-        assert isinstance(word, Outcome)
-        self._found[number] = word
+        if isinstance(word, Outcome):
+            self._found[number] = word
 
 
 def _unheard(_policy: str, _done: int, _total: int) -> None:
@@ -114,14 +120,24 @@ def _perform(one: Play, parent: Connection) -> None:
     """Play in a process of its own. The keyboard interrupts the parent, which then asks for what there is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
+    with suppress(BrokenPipeError):
+        parent.send(_played(one, parent))
+
+
+def _played(one: Play, parent: Connection) -> Outcome | Exception | None:
+    """What came of it, what went wrong, or nothing where it was interrupted before it began."""
+    found: Outcome | None = None
     try:
-        parent.send(play(one.case(), one.policy, lambda *word: parent.send(word)))
-    except BrokenPipeError:
-        return
-    except TuttiError as failure:
-        parent.send(failure)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        found = play(one.case(), one.policy, lambda *word: parent.send(word))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        return found
+    except (BrokenPipeError, TuttiError) as failure:
+        return failure
     except Exception:  # noqa: BLE001 - whatever it is, the parent is to say it
-        parent.send(RuntimeError(f"a simulation failed\n{traceback.format_exc()}"))
+        return RuntimeError(f"a simulation failed\n{traceback.format_exc()}")
+    return found
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:

@@ -531,6 +531,7 @@ class Keeper:
             "why": "refused" if self.refusal and not self.members else self.why,
             "refused": self.refusal,
             "was_early": self.was_early,
+            "was_deserted": self._deserted and not self.members,
             "code": 0 if first is None else first.code,
             "first": -1 if first is None else first.rank,
             "members": {str(one.rank): one.code for one in self.members.values()},
