@@ -74,8 +74,14 @@ def test_a_start_that_its_daemon_did_not_live_to_see_is_made_again_at_once():
         made.client.close()
         until(lambda: not made.keepers(), "the keeper's end")
         made.start()
-        seen: list[str] = []
-        until(lambda: seen.append(made.row("steady")["reason"]) or made.state("steady") == "running", "the new start")
+        seen: set[str] = set()
+
+        def is_running() -> bool:
+            row = made.row("steady")
+            seen.add(row["reason"])
+            return bool(row["state"] == "running")
+
+        until(is_running, "the new start")
         assert "BackingOff" not in seen
         made.client.job("steady").cancel()
         made.client.job("steady").wait()
