@@ -33,6 +33,9 @@ from .together import seat_roles
 from .view import View
 from .whole import Sitting, sit_at, sit_now
 
+ONCE_MORE = 32
+"""After so many who were looked at, those are left out again for whom too little is left."""
+
 
 def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
     """Choose what to do now, and say why every gang that waits does so. The cache may only save time."""
@@ -64,7 +67,7 @@ def place_in_turn(desk: Desk) -> None:
     view, now, policy = desk.view, desk.now, desk.policy
     several = len(view.queued) > 1
     turns: Iterator[int] = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
-    passed_over = 0
+    passed_over = looked_at = 0
     first: set[int] | None = set() if several and has_own_backfill(policy) else None
     while (slot := next(turns, None)) is not None:
         consider(desk, view.held(slot))
@@ -72,10 +75,11 @@ def place_in_turn(desk: Desk) -> None:
             first.add(slot)
             if desk.promised >= max(policy.reserve.depth, 1):
                 turns, first, passed_over = _behind(desk, first), None, 0
+        looked_at += 1
         if "" in desk.strict_queues:
             break
-        if several and passed_over < (known := hopeless_kinds(desk)):
-            passed_over = known
+        if several and (known := hopeless_kinds(desk)) and (passed_over < known or looked_at >= ONCE_MORE):
+            passed_over, looked_at = known, 0
             turns = filterfalse(desk.cache.lineup.hopeless(desk).__contains__, turns)
     if desk.promised:
         desk.wake(desk.next_moment())

@@ -44,6 +44,10 @@ class Lineup:
         long = judged & ~none & (self._length[slots] > first - desk.now)
         if long.any():
             none |= long & (low > self._rooms(desk, kinds[long], first)[kinds])
+        for alike, known in desk.failed.items():
+            same = judged & (kinds == self._kinds.get(alike, -2))
+            for members, run in known:
+                none |= same & (low >= members) & (self._length[slots] >= run)
         if desk.promised < desk.policy.reserve.depth:
             none &= self._endless(desk, kinds, low, self._length[slots])
         return set(slots[none].tolist())
