@@ -369,7 +369,8 @@ def test_a_device_can_be_cleared_in_time(shared):
 
 
 def test_who_must_leave_a_device_may_save_its_work_first(shared):
-    line = "trap 'echo saved $TUTTI_ATTEMPT >> left; exit 0' TERM; echo begun $TUTTI_ATTEMPT >> left; sleep 600 & wait"
+    saves = """trap 'trap "" TERM; echo saved $TUTTI_ATTEMPT >> left; exit 0' TERM"""
+    line = f"{saves}; echo begun $TUTTI_ATTEMPT >> left; sleep 600 & wait"
     job = shared.submit("sh", "-c", line, name="polite", on_loss="restart", grace="20s")
     shared.becomes("polite", "running")
     until((shared.path / "left").exists, "its first word")

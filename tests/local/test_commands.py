@@ -105,7 +105,7 @@ def test_hold_release_update_move_cancel(made):
     tutti(made, "submit", "--name", "later", "--hold", "--", "true")
     until(lambda: made.state("later") == "held", "the hold")
     assert "later: priority changed" in tutti(made, "update", "later", "priority=7").stderr
-    assert made.row("later")["priority"] == 7
+    until(lambda: made.row("later")["priority"] == 7, "the change")
     assert tutti(made, "resize", "later", "2").returncode == 0
     assert made.row("later")["members"] == 2
     assert tutti(made, "move", "later", "nowhere").returncode == 4
