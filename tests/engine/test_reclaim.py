@@ -6,8 +6,8 @@ from tests.clusters import drawn, gang, seat, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, MINUTE, SECOND, OnLoss, Progress, Resizing, SizeRule
-from tutti.engine.plan import Evict, Repair, Shrink
+from tutti.engine.model import HOUR, MINUTE, SECOND, Progress, Resizing, SizeRule
+from tutti.engine.plan import Evict, Shrink
 from tutti.engine.policy import Policy, Reclaim
 
 NOW = 3 * HOUR
@@ -86,18 +86,3 @@ def test_who_keeps_its_surplus_gives_none_and_may_still_leave_whole():
     plan = decide(submit(world, gang("waits", 4, 1, run_s=60, priority=3), at=NOW).view(), NOW, Policy())
     assert not any(isinstance(action, Shrink) for action in plan.actions)
     assert any(isinstance(action, Evict) and action.gang == "elastic" for action in plan.actions)
-
-
-def test_a_gang_that_waits_for_a_lost_member_keeps_nobody_important_waiting():
-    world = seat(drawn("8 8 8"), gang("low", 3, 8, run_s=86_400, on_loss=OnLoss.REPAIR), "n0 n1 n2", at=0)
-    submit(world, gang("high", 2, 8, run_s=60, priority=3), at=NOW)
-    world.apply(ev.MemberLost(NOW, "low", 0, (0,), (1,)))
-    mending = [action for action in decide(world.view(), NOW, Policy()).actions if isinstance(action, Repair)]
-    assert [action.gang for action in mending] == ["low"]
-    world.apply(ev.Asked(NOW, "low", mending[0].seats, NOW + HOUR))
-    view = world.view()
-
-    plan = decide(view, NOW + SECOND, Policy())
-
-    assert [action.gang for action in plan.actions if isinstance(action, Evict)] == ["low"]
-    assert check(view, plan, Policy()) == []

@@ -98,10 +98,9 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
     under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.rules.guaranteed else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
-        settled = is_settled(desk, other)
-        if not settled and not is_broken(desk, other):
+        if not is_settled(desk, other):
             continue
-        if settled and desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
+        if desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
             found.append(Victim(slot, other, keeps, shrink_cost(other, keeps)))
         if _may_take_all(desk, job, other, under):
             found.append(Victim(slot, other, (), loss(desk, other)))
@@ -134,11 +133,6 @@ def is_settled(desk: Desk, job: Job) -> bool:
     life = job.life
     pending = bool(life.target) and life.target_by > desk.now
     return life.state is State.RUNNING and not pending and job.gang.name not in desk.disturbed
-
-
-def is_broken(desk: Desk, job: Job) -> bool:
-    """Waiting for lost members, and not disturbed in this plan: it may leave as a whole, but not change its size."""
-    return job.life.state in {State.DEGRADED, State.REPAIRING} and job.gang.name not in desk.disturbed
 
 
 def without_surplus(desk: Desk, job: Job) -> tuple[Seats, ...]:
