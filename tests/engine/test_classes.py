@@ -83,19 +83,17 @@ def test_columns_say_what_the_loads_say(story):
     check(classes, told(classes, story))
 
 
-@given(stories)
-def test_many_nodes_at_once_are_entered_like_few(story):
+@pytest.mark.parametrize(
+    ("where", "limit", "at"),
+    [
+        pytest.param(partition, "FEW", 1, id="many nodes at once are entered like few"),
+        pytest.param(holdings, "MANY", 0, id="closing up rows of nobody loses nothing"),
+    ],
+)
+@given(story=stories)
+def test_limits_change_only_the_way(where, limit, at, story):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partition, "FEW", 1)
-        classes = empty()
-
-        check(classes, told(classes, story))
-
-
-@given(stories)
-def test_closing_up_rows_of_nobody_loses_nothing(story):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(holdings, "MANY", 0)
+        patch.setattr(where, limit, at)
         classes = empty()
 
         check(classes, told(classes, story))

@@ -115,9 +115,10 @@ def test_a_job_that_is_changed_is_made_ready_anew(one):
 
 def test_another_configuration_is_for_those_who_are_ready_too(one):
     scene(one)
-    nonce, _ = until(lambda: stopped(one), "a member at the gate").popitem()
+    nonce, members = until(lambda: stopped(one), "a member at the gate").popitem()
     one.client.post("/v1/config/reload")
     until(lambda: (found := stopped(one)) and nonce not in found, "another member at the gate")
+    assert set(stopped(one).popitem()[1]).isdisjoint(members)
     ran_once(one)
 
 
@@ -127,7 +128,8 @@ def test_a_daemon_that_is_killed_takes_those_who_are_ready_with_it(one):
     one.kill()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), "their end")
     one.start()
-    until(lambda: stopped(one), "another at the gate")
+    _, others = until(lambda: stopped(one), "another at the gate").popitem()
+    assert set(others).isdisjoint(members)
     ran_once(one)
 
 
