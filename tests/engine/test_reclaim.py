@@ -6,8 +6,8 @@ from tests.clusters import drawn, gang, seat, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, MINUTE, SECOND, Progress, Resizing, SizeRule
-from tutti.engine.plan import Evict, Shrink
+from tutti.engine.model import HOUR, MINUTE, SECOND, NodeState, OnLoss, Progress, Resizing, SizeRule
+from tutti.engine.plan import Await, Evict, Repair, Shrink, Start
 from tutti.engine.policy import Policy, Reclaim
 
 NOW = 3 * HOUR
@@ -86,3 +86,61 @@ def test_who_keeps_its_surplus_gives_none_and_may_still_leave_whole():
     plan = decide(submit(world, gang("waits", 4, 1, run_s=60, priority=3), at=NOW).view(), NOW, Policy())
     assert not any(isinstance(action, Shrink) for action in plan.actions)
     assert any(isinstance(action, Evict) and action.gang == "elastic" for action in plan.actions)
+
+
+def broken(nodes="n0 n1 n2", at=0):
+    """A gang of three, one of which was lost a moment ago."""
+    world = seat(drawn("8 8 8"), gang("low", 3, 8, run_s=86_400, on_loss=OnLoss.REPAIR), nodes, at=at)
+    world.apply(ev.MemberLost(NOW, "low", 0, (0,), (1,)))
+    return world
+
+
+def taken(plan):
+    return [action.gang for action in plan.actions if isinstance(action, Evict)]
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_a_gang_that_waits_for_a_lost_member_keeps_nobody_important_waiting(members):
+    world = submit(broken(), gang("high", members, 8, run_s=60, priority=3), at=NOW)
+    mending = decide(world.view(), NOW, Policy())
+    (repair,) = [action for action in mending.actions if isinstance(action, Repair)]
+    assert taken(mending) == []
+    assert mending.wake_at == NOW + 1, "whoever is to be mended is looked at again at once"
+    world.apply(ev.Asked(NOW, "low", repair.seats, NOW + HOUR))
+    view = world.view()
+
+    plan = decide(view, NOW + 1, Policy())
+
+    assert taken(plan) == ["low"]
+    assert check(view, plan, Policy(), NOW + 1) == []
+
+
+def test_a_gang_that_finds_no_place_for_a_lost_member_keeps_nobody_important_waiting():
+    world = broken()
+    world.apply(ev.NodeTurned(NOW, "n0", NodeState.LOST, fault=True))
+    view = submit(world, gang("high", 2, 8, run_s=60, priority=3), at=NOW).view()
+
+    plan = decide(view, NOW, Policy())
+
+    assert taken(plan) == ["low"]
+    assert check(view, plan, Policy(), NOW) == []
+
+
+def test_the_room_of_a_broken_gang_that_leaves_is_kept_until_it_is_gone():
+    world = submit(broken(), gang("high", 3, 8, run_s=60, priority=3), at=NOW)
+    (repair,) = [a for a in decide(world.view(), NOW, Policy()).actions if isinstance(a, Repair)]
+    world.apply(ev.Asked(NOW, "low", repair.seats, NOW + HOUR))
+    (keeps,) = [a for a in decide(world.view(), NOW + 1, Policy()).actions if isinstance(a, Await)]
+    world.apply(ev.Pledged(NOW + 1, "high", keeps.pledge))
+    world.apply(ev.Leaving(NOW + 1, "low", "high", NOW + MINUTE))
+    submit(world, gang("small", 1, 8, run_s=60), at=NOW + 2)
+    view = world.view()
+
+    plan = decide(view, NOW + SECOND, Policy())
+    assert plan.answers["high"].token == "WaitingForEviction"
+    assert not any(isinstance(action, Start) for action in plan.actions)
+    assert check(view, plan, Policy(), NOW + SECOND) == []
+
+    world.apply(ev.Evicted(NOW + 2 * SECOND, "low"))
+    plan = decide(world.view(), NOW + 2 * SECOND, Policy())
+    assert [action.gang for action in plan.actions if isinstance(action, Start)] == ["high"]

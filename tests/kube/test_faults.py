@@ -77,13 +77,16 @@ def test_killed_after_every_write(play, last):
 
 
 @pytest.mark.parametrize("last", range(1, PREEMPTION + 1))
-def test_killed_after_every_write_of_a_preemption(play, last):
+@pytest.mark.parametrize("is_broken", [False, True], ids=["whole", "broken"])
+def test_killed_after_every_write_of_a_preemption(play, last, is_broken):
     async def scene(play):
         await play.nodes(3)
         async with play.scheduler() as scheduler:
             await play.stage.make(*gang("low", 3))
             await play.until_bound("low-")
             await play.settle(scheduler)
+        if is_broken:
+            await play.stage.remove("/api/v1/namespaces/default/pods/low-0")
         await play.stage.make(*gang("high", 2, priorityClassName="high"))
         await killed_after(play, last)
         async with play.scheduler() as scheduler:

@@ -146,6 +146,31 @@ def test_a_budget_that_never_lets_go(play):
     play(scene)
 
 
+def test_a_budget_that_never_lets_the_rest_of_a_broken_gang_go(play):
+    async def scene(play):
+        await play.nodes(3)
+        budget = await play.budget("low", 2)
+        async with play.scheduler(Config(evict_within=1)) as scheduler:
+            await play.stage.make(*gang("low", 3, labels={"app": "low"}))
+            await play.until_bound("low-")
+            await play.stage.remove("/api/v1/namespaces/default/pods/low-0")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+
+            async def spared():
+                told = scheduler.metrics.values.get(("tutti_kube_spared_total", ""), 0)
+                state = {job.gang.name: job.life.state for job in scheduler.jobs()}
+                return told and state["default/low"] == "repairing"
+
+            await play.until(spared, "it is mended again")
+            assert len(await play.bound("low-")) == 2
+            assert not await play.bound("high-")
+            await play.stage.remove(budget)
+            await play.until_bound("high-")
+            await play.until_gone("low-")
+
+    play(scene)
+
+
 def test_settings_are_read_again(play, tmp_path):
     file = tmp_path / "config.toml"
     file.write_text("")

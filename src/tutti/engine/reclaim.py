@@ -11,6 +11,9 @@ from .ranks import cut
 from .seats import beyond
 from .whole import Sitting, sit_at
 
+BROKEN = frozenset({State.DEGRADED, State.REPAIRING})
+"""A gang that waits for lost members may leave as a whole, but not change its size."""
+
 
 class Victim:
     """A gang that could give something up: what it would keep, and what that would cost."""
@@ -98,11 +101,18 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
     under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.rules.guaranteed else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
-        if not is_settled(desk, other):
+        settled, broken = is_settled(desk, other), other.life.state in BROKEN
+        if not settled and not broken:
             continue
-        if desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
+        if settled and desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
             found.append(Victim(slot, other, keeps, shrink_cost(other, keeps)))
-        if _may_take_all(desk, job, other, under):
+        if not _may_take_all(desk, job, other, under):
+            continue
+        if broken and other.gang.name in desk.disturbed:
+            # This plan still tries to mend it; whether it must leave is the next one's question, and nothing may
+            # happen before: whoever would make its members again may not exist.
+            desk.wake(desk.now + 1)
+        else:
             found.append(Victim(slot, other, (), loss(desk, other)))
     if desk.policy.reclaim.lowest_first:
         _weigh_by_priority(found)
@@ -306,9 +316,18 @@ def leave(desk: Desk, victim: Victim, start: int) -> list[int]:
     end = max(desk.end_of(victim.slot), start + 1)
     needs = desk.needs(victim.job)
     receipts = []
-    for role, held in enumerate(victim.job.life.seats):
-        given_up = beyond(held, victim.keeps[role]) if victim.keeps else held
+    for role, given_up in _given_up(desk, victim):
         if given_up.nodes:
-            seating, ask = desk.seating(given_up), needs[role][held.shape].ask
+            seating, ask = desk.seating(given_up), needs[role][given_up.shape].ask
             receipts.append(desk.profile.take(start, end, seating.positions, seating.counts, ask, -1))
     return receipts
+
+
+def _given_up(desk: Desk, victim: Victim) -> Iterator[tuple[int, Seats]]:
+    """What a victim holds and would not keep, role by role; who leaves needs no places for lost members either."""
+    life = victim.job.life
+    for role, held in enumerate(life.seats):
+        yield role, beyond(held, victim.keeps[role]) if victim.keeps else held
+    if not victim.keeps and life.target and life.target_by > desk.now and desk.are_there(life.target):
+        for role, held in enumerate(life.target):
+            yield role, beyond(held, life.seats[role])

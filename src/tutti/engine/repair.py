@@ -16,8 +16,10 @@ from .whole import allowed
 def mend(desk: Desk) -> None:
     """First of all: a broken gang holds its seats without computing, so nothing is worth more than mending it."""
     for job in _broken(desk):
-        desk.disturbed.add(job.gang.name)
+        before = len(desk.actions)
         _mend_one(desk, job)
+        if len(desk.actions) > before:
+            desk.disturbed.add(job.gang.name)
 
 
 def _broken(desk: Desk) -> list[Job]:

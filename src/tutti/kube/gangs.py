@@ -158,6 +158,7 @@ class GangSeen:
         "shapes",
         "since",
         "spared",
+        "stood",
         "succeeded",
         "told",
         "up",
@@ -192,6 +193,8 @@ class GangSeen:
         """Why it is being taken off its seats: 'evict' or 'undo'."""
         self.left_at = 0.0
         """When it was told to leave, by the monotonic clock."""
+        self.stood = 0
+        """How many of its minimum were bound when it was told to leave."""
         self.spared = 0.0
         """Until when it is not asked to leave again, by the monotonic clock."""
         self.failed_start = ""

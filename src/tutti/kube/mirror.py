@@ -442,7 +442,9 @@ class Mirror(Intake):
         gang = self.gangs[job.gang.name]
         if not gang.seats:
             return job
-        gang.leaving, gang.room_for, gang.left_at = "evict", for_whom, time.monotonic()
+        gang.leaving, gang.room_for = "evict", for_whom
+        # Whether somebody has gone already is seen only where nobody had been lost before.
+        gang.left_at, gang.stood = time.monotonic(), gang.least
         leaving = {"state": State.DRAINING, "leaving_for": for_whom, "lost": (), "lost_ranks": ()}
         return Job(job.gang, msgspec.structs.replace(job.life, **leaving))
 

@@ -378,7 +378,8 @@ class Scheduler:
         owned = all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods)
         if not room_for and not owned:
             return Refused("nobody would make its pods again, so it is left as it is", NEVER)
-        gang.leaving, gang.room_for, gang.left_at = "evict", room_for, time.monotonic()
+        gang.leaving, gang.room_for = "evict", room_for
+        gang.left_at, gang.stood = time.monotonic(), min(gang.bound, gang.least)
         self.teller.preempted(gang, room_for or getattr(action, "why", ""))
         self._take_off(gang)
         return None
@@ -438,7 +439,7 @@ class Scheduler:
             self._changed.set()
         whole = all(uid in gang.pods and not gang.pods[uid].deleting for uid in gang.seats)
         late = gang.leaving == "evict" and now - gang.left_at > self.config.evict_within
-        if not (late and whole and gang.bound >= gang.least):
+        if not (late and whole and gang.bound >= gang.stood):
             return
         for seat in gang.seats.values():
             seat.leaving = False
