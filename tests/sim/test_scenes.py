@@ -214,3 +214,41 @@ def test_a_scene_whose_gang_fits_nowhere_ends_when_nothing_more_can_happen(tmp_p
     assert variants[0].unfinished == ["huge"]
     assert variants[0].finished == ["small"]
     assert "  stuck for ever: huge never gets its 15 cards." in told(scene, variants, 100)
+
+
+BROKEN = """
+title = "Broken: a gang that waits for a lost member"
+story = "Three cards are held by a gang that lost one, when somebody more important comes."
+moral = "Who cannot compute makes room."
+[cluster]
+nodes = 3
+each = 1
+[variants.balanced]
+policy = "balanced"
+[[gang]]
+name = "low"
+runs = "20h"
+workers = 3
+on_loss = "repair"
+resize = "1h"
+[[gang]]
+name = "high"
+runs = "10m"
+at = "101m"
+workers = 2
+priority = 3
+[[fault]]
+at = "100m"
+node = "n1"
+lasts = "10h"
+"""
+
+
+@pytest.mark.parametrize("lasts", ["10h", "0s"], ids=["no other place", "being mended"])
+def test_a_gang_that_waits_for_a_lost_member_makes_room(tmp_path, lasts):
+    path = tmp_path / "broken.toml"
+    path.write_text(BROKEN.replace("10h", lasts))
+    (variant,) = play(read_scene(path))
+    assert start(variant, "high") < 102 * MINUTE
+    assert variant.record.interruptions[row(variant, "low")] == 1
+    assert variant.notices == []
