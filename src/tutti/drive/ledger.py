@@ -5,7 +5,7 @@ booked when something changes, so an event costs what it changes and not what th
 docs/explanation/goodput-ledger.md.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
@@ -93,7 +93,7 @@ class Ledger:
         self.idle: dict[Spent, int] = {}
         self.accounts: dict[str, Account] = {}
         self.closed: dict[str, dict[Spent, int]] = {}
-        self.recent: dict[str, Sheet] = {}
+        self.recent: OrderedDict[str, Sheet] = OrderedDict()
         self._speeds: dict[str, Rates] = {}
         """How fast the recent gangs were that reported it."""
         self._main = main
@@ -200,7 +200,8 @@ class Ledger:
         """
         self._ended = ended or {}
         self.resource, self.since, self.at, self.installed = state.resource, state.since, state.at, state.installed
-        self.idle, self.closed, self.recent, self._speeds = state.idle, state.closed, state.recent, state.speeds
+        self.idle, self.closed, self._speeds = state.idle, state.closed, state.speeds
+        self.recent = OrderedDict(state.recent)
         self.accounts = {account.name: account for account in state.accounts}
         self._held = sum(account.devices for account in state.accounts)
 
@@ -363,8 +364,7 @@ class Ledger:
         if account.best:
             self._speeds[account.name] = account.rates()
         if len(self.recent) > RECENT:
-            oldest = next(iter(self.recent))
-            del self.recent[oldest]
+            oldest, _ = self.recent.popitem(last=False)
             self._speeds.pop(oldest, None)
 
     def _keep(self, name: str, job: Job | None) -> None:

@@ -6,7 +6,7 @@ passed.
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -87,7 +87,7 @@ class Teller:
         self._until = 0.0
         self._rest_until = 0.0
         self._reasons: Mapping[str, Reason] = {}
-        self._warned: dict[tuple[str, str], None] = {}
+        self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def look(self) -> None:
         """Something may have to be told."""
@@ -359,7 +359,7 @@ class Teller:
         if gang.declared is not None and gang.declared.api.startswith(OLD):
             self._once(gang, "OldForm", News("waiting", "", f"{gang.declared.api} {MODERN}"))
         while len(self._warned) > 10_000:
-            del self._warned[next(iter(self._warned))]
+            self._warned.popitem(last=False)
 
     def _once(self, gang: GangSeen, reason: str, news: News) -> None:
         if (gang.key, news.message) not in self._warned:
