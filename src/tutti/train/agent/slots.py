@@ -15,12 +15,14 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 MAGIC = b"TUTTIS03"
 HEADER = struct.Struct("<8sIIqqQQ32sQQ")
+HAS_DIGEST_AT = struct.calcsize("<8sI")
+DIGEST_AT = struct.calcsize("<8sIIqqQQ32s")
 PAGE = 4096
 WRITING, SEALED = 1, 2
 
@@ -126,7 +128,7 @@ class Slot:
             with self._locked(fcntl.LOCK_SH):
                 if self.label() != before:
                     return True
-                self._write_header(replace(before, digest=digest, is_digested=True), SEALED)
+                self._note_digest(digest)
         except Busy:
             pass
         return True
@@ -147,10 +149,18 @@ class Slot:
             )
 
     def _write_header(self, label: Label, state: int) -> None:
-        HEADER.pack_into(
-            self.memory, 0, MAGIC, state, int(label.is_digested), label.generation, label.step,
+        # Not packed in place, which clears the place first: others look at any time.
+        self.memory[: HEADER.size] = HEADER.pack(
+            MAGIC, state, int(label.is_digested), label.generation, label.step,
             label.table_bytes, label.data_bytes, label.layout.encode(), label.digest, 0,
         )  # fmt: skip
+
+    def _note_digest(self, digest: int) -> None:
+        """Nothing else is touched, because whoever reads the slot meanwhile must find it sealed: the number, then that
+        it is there.
+        """
+        self.memory[DIGEST_AT : DIGEST_AT + 8] = struct.pack("<Q", digest)
+        self.memory[HAS_DIGEST_AT : HAS_DIGEST_AT + 4] = struct.pack("<I", 1)
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:
