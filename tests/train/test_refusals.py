@@ -16,6 +16,7 @@ from tutti.train import TrainError, agree, job, join, plain, recover, status
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label
 from tutti.train.errors import AlreadyJoined, DataChanged, NotProtected, OtherRun, StateChanged
+from tutti.train.hands import undisturbed
 from tutti.train.launch import main
 from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out
@@ -356,6 +357,18 @@ def test_a_signal_before_anybody_has_begun_ends_it_at_once_and_leaves_nothing(tm
     assert list((tmp_path / "home").iterdir()) == []
 
 
+def test_a_signal_while_the_first_process_starts_is_heard_when_it_can_be_ended():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with undisturbed():
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == []
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
     monkeypatch.setenv("TUTTI_TRAIN_HOME", "/proc/x")
     assert main(["--", "true"]) == 125
@@ -370,7 +383,7 @@ def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):
         pytest.param(["--workers", "3", "--sizes", "2,4", "--", "x"], "legal sizes are 2", id="an illegal size"),
         pytest.param(["--workers", "2"], "no command", id="no command"),
         pytest.param(["--workers", "many", "--", "x"], "not a number of members", id="no number"),
-        pytest.param(["--nnodes", "2", "--", "x"], "runs one machine", id="two machines"),
+        pytest.param(["--nnodes", "2", "--", "x"], "say where the machines meet", id="two machines"),
         pytest.param(["--virtual-local-rank", "--", "x"], "LOCAL_RANK of its own", id="one local rank for all"),
         pytest.param(["--domains", "0", "--", "x"], "--domains 0: it is at least 1", id="no domain"),
         pytest.param(["--workers", "2", "--domains", "3", "--", "x"], "in at most 2 failure", id="thin domains"),

@@ -201,6 +201,14 @@ def test_a_generation_is_known_by_what_it_kept(tmp_path, full):
     assert cabinet.newest_generation() == 7
 
 
+def test_where_no_step_is_complete_nothing_is_said_to_be_written(tmp_path, full, capsys):
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    fill(shelf, full, 3, skip=(1,))
+    assert persist.main([str(tmp_path), str(tmp_path / "durable")]) == 1
+    assert capsys.readouterr().err == "no step is complete in the memory of this machine\n"
+
+
 def test_parts_of_two_generations_are_never_mixed(tmp_path, full):
     shelf = Shelf(tmp_path)
     fill(shelf, full, 3, generation=1, skip=(1,))

@@ -71,7 +71,7 @@ class Dialogue:
             self.client.report(self._progress())
         if now >= self._next_status:
             self._next_status = now + STATUS_S
-            self.agent.folder.write_status(self.status())
+            self.agent.write_status(self.status())
 
     def ask(self, request: Request) -> None:
         """Begin a request, or refuse it."""
@@ -107,8 +107,8 @@ class Dialogue:
             "rate": progress.get("rate", 0.0), "epoch": progress.get("epoch", 0), "cursor": progress.get("cursor", 0),
             "snapshot_step": progress.get("snapshot_step", -1), "snapshot_every": progress.get("every", 0),
             "snapshot_age_s": self._snapshot_age_s(), "state_bytes": progress.get("state_bytes", 0),
-            "memory_bytes": self.agent.cabinet.memory_bytes(), "level": progress.get("level", "L1"),
-            "replicas": self.agent.cabinet.replicas(), "domains": self.agent.domain_sizes(),
+            "memory_bytes": self.agent.memory_bytes(), "level": progress.get("level", "L1"),
+            "replicas": self.agent.replicas(), "domains": self.agent.domain_sizes(),
             "lost": self.agent.failures, "stragglers": self.agent.stragglers(), "goodput": self._goodput(age),
             "save_s": progress.get("save_s", 0.0), "restart_s": round(self.agent.restart_s, 3),
             "delivery": progress.get("delivery", "exactly-once"), "parked": self.agent.parked,
@@ -224,7 +224,7 @@ class Dialogue:
         said = self.agent.progress
         return Progress(
             step=said["step"], rate=said["rate"], world=said["world"], generation=said["generation"],
-            state_bytes=said["state_bytes"], memory_bytes=self.agent.cabinet.memory_bytes(),
+            state_bytes=said["state_bytes"], memory_bytes=self.agent.memory_bytes(),
             snapshot_step=said["snapshot_step"], snapshot_age_s=self._snapshot_age_s(),
             save_s=said["save_s"], restart_s=round(self.agent.restart_s, 3),
             legal=self.legal(), level=said["level"], stragglers=self.agent.stragglers(),

@@ -137,7 +137,7 @@ class Group:
 
     def _store(self, address: str, patience: timedelta) -> Any:
         if address not in self._stores:
-            host, port = address.split(":")
+            host, _, port = address.rpartition(":")
             self._stores = {address: dist.TCPStore(host, int(port), None, False, timeout=patience)}
         store = self._stores[address]
         store.set_timeout(patience)

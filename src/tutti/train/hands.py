@@ -11,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutti.train import zygote
 from tutti.train.agent import lines
+from tutti.train.agent.begin import Begin
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.watch import Watch
 
@@ -40,6 +41,15 @@ IMPORTS = re.compile(rf"^\s*(?:from|import)\s+({'|'.join(LARGE)})\b", re.MULTILI
 
 class CannotStart(Exception):
     """A member or the store could not be started."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Which of how many machines this is, and how the others reach it."""
+
+    rank: int = 0
+    count: int = 1
+    address: str = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -87,19 +97,24 @@ class Hands:
         self.command = command
         self.folder = folder
         self.run = run
+        self.machine = Machine()
         self._store: Watch | None = None
         self._address = ""
+        self._elsewhere = ""
         os.environ["TUTTI_TRAIN_WARM"] = ",".join(worth_warming(command))
         ours, theirs = socket.socketpair()
-        self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
-        theirs.close()
         self._line = lines.Lines(ours)
+        self._zygote = 0
         try:
+            with undisturbed():
+                self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
+            theirs.close()
             self._await("warm")
         except BaseException:
             self._line.close()
-            os.kill(self._zygote, signal.SIGKILL)
-            os.waitpid(self._zygote, 0)
+            if self._zygote:
+                os.kill(self._zygote, signal.SIGKILL)
+                os.waitpid(self._zygote, 0)
             raise
 
     def _run_zygote(self, theirs: socket.socket) -> int:
@@ -127,17 +142,23 @@ class Hands:
 
     def store(self) -> str:
         """The store's address; a new one when the last was lost."""
+        if self._elsewhere:
+            return self._elsewhere
         if self._store is None or not self._store.is_running():
             self._start_store()
         return self._address
+
+    def use_store(self, address: str) -> None:
+        """Groups meet at a store on another machine."""
+        self._elsewhere = address
 
     def store_watch(self) -> Watch:
         assert self._store is not None
         return self._store
 
-    def start(self, member: str, index: int, rank: int, world: int, attempt: int) -> int:
+    def start(self, member: str, facts: Begin) -> int:
         """Start one member."""
-        env = self._environment(member, index, rank, world, attempt)
+        env = self._environment(member, facts)
         if self.command.is_python:
             return self._fork("member", env, list(self.command.argv))
         process = subprocess.Popen(self.command.argv, env=env, start_new_session=True)  # noqa: S603
@@ -181,7 +202,7 @@ class Hands:
         if not port:
             raise CannotStart("the store did not say where it listens: see the lines above")
         self._store = Watch(pid)
-        self._address = f"127.0.0.1:{int(port)}"
+        self._address = f"{self.machine.address}:{int(port)}"
 
     def _fork(self, what: str, env: Mapping[str, str], argv: list[str]) -> int:
         sent = self._line.send({"say": "fork", "what": what, "env": dict(env), "argv": argv, "cwd": str(Path.cwd())})
@@ -198,19 +219,37 @@ class Hands:
             f"can {self.command.interpreter} import torch?"
         )
 
-    def _environment(self, member: str, index: int, rank: int, world: int, attempt: int) -> dict[str, str]:
-        host, port = self.store().split(":")
+    def _environment(self, member: str, facts: Begin) -> dict[str, str]:
+        host, _, port = self.store().rpartition(":")
         return {
             **with_path(os.environ),
-            **torchrun_variables(rank, world, attempt, self.run),
+            **torchrun_variables(facts, self.machine, self.run),
             "MASTER_ADDR": host,
             "MASTER_PORT": port,
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
             "TUTTI_TRAIN_AGENT": str(self.folder.path),
             "TUTTI_TRAIN_MEMBER": member,
-            "TUTTI_TRAIN_INDEX": str(index),
+            "TUTTI_TRAIN_INDEX": str(facts.index),
             "TUTTI_TRAIN_PARENT": str(os.getpid()),
         }
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """A signal that comes meanwhile is heard afterwards: between the start of a process and the moment in which we know
+    its number, nobody could end it.
+    """
+    heard: list[int] = []
+    known = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in known:
+        signal.signal(number, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+    for late in heard:
+        signal.raise_signal(late)
 
 
 def can_fork(command: Command) -> bool:
@@ -218,13 +257,14 @@ def can_fork(command: Command) -> bool:
     return "torch" in sys.modules and command.is_python and command.interpreter == sys.executable
 
 
-def torchrun_variables(rank: int, world: int, attempt: int, run: str) -> dict[str, str]:
+def torchrun_variables(facts: Begin, machine: Machine, run: str) -> dict[str, str]:
     """What torchrun would have set: the store at the master's address is ours, so it is named as the agent's."""
-    one_node = {"GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1"}
-    ranks = {name: str(rank) for name in ("RANK", "LOCAL_RANK", "ROLE_RANK")}
-    sizes = {name: str(world) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE")}
+    one_node = {"GROUP_RANK": str(machine.rank), "GROUP_WORLD_SIZE": str(machine.count)}
+    ranks = {"RANK": str(facts.rank), "LOCAL_RANK": str(facts.local), "ROLE_RANK": str(facts.rank)}
+    sizes = {name: str(facts.world) for name in ("WORLD_SIZE", "ROLE_WORLD_SIZE")}
+    sizes["LOCAL_WORLD_SIZE"] = str(facts.local_world)
     elastic = {
-        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_RESTART_COUNT": str(facts.attempt),
         "TORCHELASTIC_RUN_ID": run,
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }

@@ -27,7 +27,7 @@ from tutti.train.member import Member
 from tutti.train.pace import Pace
 from tutti.train.state import Protected
 from tutti.train.step import Step
-from tutti.train.zygote import end_with_parent
+from tutti.train.zygote import end_at_once_with_parent, end_with_parent
 
 CALLBACK_S = 60.0
 HERE = str(Path(__file__).parent)
@@ -190,7 +190,10 @@ def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
     if not folder:
         _current = Job(None, 0, every)
         return _current
-    end_with_parent(0, 0)
+    if os.environ.get("TUTTI_TRAIN_MACHINES"):
+        end_at_once_with_parent(int(os.environ["TUTTI_TRAIN_PARENT"]))
+    else:
+        end_with_parent(0, 0)
     member = Member(Path(folder), os.environ["TUTTI_TRAIN_MEMBER"], int(os.environ["TUTTI_TRAIN_INDEX"]))
     _current = Job(member, slots, every)
     recover.listen(_current)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tutti.train import bill, status
 from tutti.train.agent.agent import LOOK_S, Agent
 from tutti.train.agent.bill import Bill, add_state
-from tutti.train.agent.cabinet import shelves_in
+from tutti.train.agent.cabinet import rehearsed, shelves_in
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.folder import Folder, Taken, folder_of
 from tutti.train.agent.hang import Hangs
@@ -23,9 +23,10 @@ from tutti.train.agent.journal import Held
 from tutti.train.agent.roster import Roster
 from tutti.train.agent.shelf import free_bytes, megabytes
 from tutti.train.agent.sizes import SizeRule
-from tutti.train.agent.story import to_stderr
+from tutti.train.agent.story import Story, to_stderr
 from tutti.train.dialogue import Dialogue
-from tutti.train.hands import CannotStart, Command, Hands, may_join, read_command
+from tutti.train.hands import CannotStart, Command, Hands, Machine, may_join, read_command
+from tutti.train.machines import Deputy, Machines, gather, machines_of, meet_at
 from tutti.train.tiers import Tier
 
 USAGE = 2
@@ -34,6 +35,7 @@ IGNORED = (
     "node-rank", "rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "master-addr", "master-port",
     "local-addr",
 )  # fmt: skip
+"""Some of it only counts on several machines."""
 UNDONE = (
     "start-method", "log-dir", "redirects", "tee", "local-ranks-filter", "logs-specs", "event-log-handler",
     "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle", "numa-binding", "shutdown-timeout",
@@ -41,7 +43,7 @@ UNDONE = (
 SHORT = {"redirects": "-r", "tee": "-t"}
 LEAST = {
     "min": 1, "max": 0, "slots": 0, "standby": 0, "max_restarts": 0, "snapshot_every": 0, "disk_every": 0,
-    "durable_every": 0, "grace": 0, "hang_after": 0, "domains": 1,
+    "durable_every": 0, "grace": 0, "hang_after": 0, "domains": 1, "wait": 0,
 }  # fmt: skip
 MOST_MEMBERS = 256
 NOT_BY_VARIABLE = ("help", "command", "quiet", "story", "min", "max")
@@ -86,6 +88,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--grace", type=float, default=30.0, help="seconds to save and leave after a first SIGTERM (30)"
     )
+    parser.add_argument(
+        "--nnodes",
+        default="1",
+        help="machines that take part, or MIN:MAX; the same line on each, with --node-rank and --master-addr (1)",
+    )
+    parser.add_argument("--wait", type=float, default=600.0, help="seconds to wait for the other machines (600)")
     parser.add_argument("--no-attach", action="store_true", help="leave programs that do not join exactly as they are")
     parser.add_argument("--story", type=Path, help="write the run's events to this file, one JSON object per line")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the error stream")
@@ -109,7 +117,6 @@ def show_status(words: list[str]) -> int:
 
 def add_torchrun_words(parser: argparse.ArgumentParser) -> None:
     """What torchrun also takes: some of it changes nothing on one machine, some is not done, which is said."""
-    parser.add_argument("--nnodes", default="1", help=argparse.SUPPRESS)
     parser.add_argument("--role", default="default", help=argparse.SUPPRESS)
     for name in (*IGNORED, *UNDONE):
         spellings = [*filter(None, [SHORT.get(name)]), *spelt(name)]
@@ -153,18 +160,19 @@ def main(argv: list[str] | None = None) -> int:
     from_environment(parser)
     options = parser.parse_args(words)
     try:
-        rule, want = sizes(options)
+        machines = machines_of(options)
+        rule, want = sizes(options, machines)
         words = command_words(options)
         check_command(read_command(words))
         check_tiers(options)
         check_story(options.story)
-        folder = folder_of(options.run or f"r-{secrets.token_hex(4)}")
+        folder = folder_of(run_name(options, machines))
         tell_undone(options)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return USAGE
     try:
-        return run(options, folder, words, rule, want)
+        return run(options, folder, words, Roster(rule, want, options.max_restarts, options.standby), machines)
     except (CannotStart, Held, Taken, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return OWN_FAILURE
@@ -181,7 +189,15 @@ class Stopped(Exception):
         self.number = number
 
 
-def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: SizeRule, want: int) -> int:
+def run_name(options: argparse.Namespace, machines: Machines) -> str:
+    """One that was given, or one that nobody else has; on several machines all must find the same."""
+    if not machines.are_many:
+        return options.run or f"r-{secrets.token_hex(4)}"
+    name = options.run or f"r-{machines.port}"
+    return f"{name}.{machines.name}" if machines.rank else name
+
+
+def run(options: argparse.Namespace, folder: Folder, words: list[str], roster: Roster, machines: Machines) -> int:
     """Own the folder until the job ends, and leave none that holds nothing."""
     try:
         was_here = folder.take()
@@ -191,8 +207,9 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
         ) from error
     is_ours = True
     try:
-        check_memory(folder, Bill(options.state, want, options.slots, options.domains, options.sharded))
-        return attend(options, folder, words, Roster(rule, want, options.max_restarts, options.standby), was_here)
+        domains = max(options.domains, machines.count)
+        check_memory(folder, Bill(options.state, roster.want, options.slots, domains, options.sharded), machines)
+        return attend(options, folder, words, roster, was_here, machines)
     except Held:
         is_ours = False
         raise
@@ -201,7 +218,9 @@ def run(options: argparse.Namespace, folder: Folder, words: list[str], rule: Siz
             folder.remove()
 
 
-def attend(options: argparse.Namespace, folder: Folder, words: list[str], roster: Roster, was_here: bool) -> int:
+def attend(
+    options: argparse.Namespace, folder: Folder, words: list[str], roster: Roster, was_here: bool, machines: Machines
+) -> int:
     """Start the members, and stay until the job ends."""
     os.environ.update(TUTTI_TRAIN_SLOTS=str(options.slots), TUTTI_TRAIN_EVERY=str(options.snapshot_every))
     os.environ["TUTTI_TRAIN_ATTACH"] = str(int(not options.no_attach))
@@ -215,21 +234,59 @@ def attend(options: argparse.Namespace, folder: Folder, words: list[str], roster
         story.tell("adopted", f"run {folder.path.name} goes on with {snapshots}", run=folder.path.name)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    roster.may_join = may_join(read_command(words))
-    hands = Hands(read_command(words), folder, folder.path.name)
+    if machines.are_many:
+        meet_at(machines)
+    hands = Hands(read_command(words), folder, options.run or folder.path.name)
+    try:
+        if machines.rank:
+            return serve(options, folder, hands, story, machines, room_of(roster, machines))
+        roster.may_join = may_join(read_command(words))
+        return decide(options, folder, hands, story, machines, roster)
+    finally:
+        hands.close()
+        story.close()
+
+
+def room_of(roster: Roster, machines: Machines) -> int:
+    """Members that each machine has room for."""
+    return -(-(roster.rule.most + roster.spares) // machines.count)
+
+
+def decide(
+    options: argparse.Namespace, folder: Folder, hands: Hands, story: Story, machines: Machines, roster: Roster
+) -> int:
+    """On the machine that decides, which mostly is the only one."""
+    posts = gather(machines, folder.path.name, options.wait, story) if machines.are_many else None
+    hands.machine = Machine(0, machines.count, machines.host)
     address = hands.store()
     story.tell("store", f"groups meet at {address}", pid=hands.store_watch().pid)
-    agent = Agent(folder, roster, hands, story, options.domains)
+    agent = Agent(folder, roster, hands, story, (machines.name,) if posts else rehearsed(options.domains))
     agent.hangs = Hangs(options.hang_after)
-    kept = {name: Tier(folder, path, every, story, dict(os.environ)) for name, (path, every) in tiers.items()}
+    tiers = tiers_of(options).items()
+    kept = {name: Tier(folder, path, every, story, dict(os.environ)) for name, (path, every) in tiers}
     dialogue = Dialogue(agent, options.grace, story, kept)
     try:
+        if posts:
+            agent.reach_out(posts, room_of(roster, machines))
         return watch_over(agent, dialogue)
     finally:
         agent.close()
-        hands.close()
+        if posts:
+            if agent.code is not None:
+                posts.say_all({"say": "end", "code": agent.code, "saved": bool(dialogue.saved_in)})
+            posts.close()
         leave_folder(folder, agent.code, bool(dialogue.saved_in), bool(options.run))
-        story.close()
+
+
+def serve(
+    options: argparse.Namespace, folder: Folder, hands: Hands, story: Story, machines: Machines, room: int
+) -> int:
+    """On another machine: until the run has ended, or the first one is gone for good."""
+    run = options.run or f"r-{machines.port}"
+    end = Deputy(machines, folder, run, room, story).serve(hands, options.wait, options.grace)
+    is_over = end.code in (Exit.FINISHED, Exit.RELEASED)
+    leave_folder(folder, Exit.FINISHED if is_over else end.code, end.is_saved, bool(options.run))
+    return OWN_FAILURE if end.code is None else end.code
 
 
 def stop(number: int, _frame: object) -> None:
@@ -241,12 +298,12 @@ def is_filled(folder: Folder) -> bool:
     return any(shelf.entries() for shelf in shelves_in(folder.slots))
 
 
-def check_memory(folder: Folder, bill: Bill) -> None:
+def check_memory(folder: Folder, bill: Bill, machines: Machines) -> None:
     """Refuse a state whose snapshots will not fit, before anybody has computed anything."""
-    free = free_bytes(folder.path)
-    if bill.total_bytes > free:
+    free, needed = free_bytes(folder.path), -(-bill.total_bytes // machines.count)
+    if needed > free:
         raise CannotStart(
-            f"the snapshots of {megabytes(bill.state_bytes)} of state need {megabytes(bill.total_bytes)} of memory and "
+            f"the snapshots of {megabytes(bill.state_bytes)} of state need {megabytes(needed)} of memory and "
             f"{megabytes(free)} are free: ask for more memory, or start with fewer --slots (0 for none)"
         )
 
@@ -294,11 +351,13 @@ def tiers_of(options: argparse.Namespace) -> dict[str, tuple[Path, float]]:
     return {name: (path.resolve(), every) for name, (path, every) in wanted.items() if path}
 
 
-def sizes(options: argparse.Namespace) -> tuple[SizeRule, int]:
-    """The legal sizes and the wanted one, from --workers N or MIN:MAX, --min, --max and --sizes."""
+def sizes(options: argparse.Namespace, machines: Machines) -> tuple[SizeRule, int]:
+    """The legal sizes and the wanted one, from --workers N or MIN:MAX (on each machine), --min, --max and --sizes."""
     low, _, high = counted(str(options.workers)).partition(":")
-    want = number("--workers", high or low)
+    want = number("--workers", high or low) * machines.count
     least = number("--workers", low) if high else options.min
+    if machines.is_range:
+        least = max(least, number("--workers", low) * machines.least)
     listed = tuple(number("--sizes", size) for size in options.sizes.split(",") if size)
     check_counts(options)
     check_sizes(options, least, want)
@@ -329,11 +388,6 @@ def number(option: str, text: str) -> int:
 
 def check_counts(options: argparse.Namespace) -> None:
     """Refuse what this launcher would otherwise have to ignore."""
-    if options.nnodes not in ("1", "1:1"):
-        raise ValueError(
-            f"--nnodes {options.nnodes}: this launcher runs one machine; "
-            f"many machines come from Kubernetes (--domains N tries failure domains here)"
-        )
     for name, least in LEAST.items():
         given = getattr(options, name)
         if not given >= least:

@@ -37,6 +37,8 @@ class Member:
         self.standby: dict[str, Any] | None = None
         self.asked: dict[str, dict[str, Any]] = {}
         self.is_parted = False
+        self.headless_at = 0.0
+        """When the machine that decides was lost; 0 while it is there."""
         self.on_news: Callable[[], None] = lambda: None
         self._news = threading.Condition()
         self._index = index
@@ -51,6 +53,11 @@ class Member:
     @property
     def has_agent(self) -> bool:
         return self._line.is_open
+
+    @property
+    def has_head(self) -> bool:
+        """Whether anybody is there who could announce a generation."""
+        return self._line.is_open and not self.headless_at
 
     @property
     def shelf(self) -> Shelf:
@@ -88,13 +95,15 @@ class Member:
             self._slots = message
         elif message["say"] == "parted":
             self.is_parted = True
+        elif message["say"] == "headless":
+            self.headless_at = time.monotonic()
         elif message["say"] in ("snapshot", "leave"):
             self.asked[message["say"]] = message
 
     def until(self, is_so: Callable[[], bool], limit_s: float | None = None) -> bool:
         """Wait for the agent to make something so; False when it is gone, or when the time is over."""
         with self._news:
-            self._news.wait_for(lambda: is_so() or not self.has_agent, limit_s)
+            self._news.wait_for(lambda: is_so() or not self.has_head, limit_s)
             return is_so()
 
     def _announce(self, generation: Generation) -> None:
@@ -124,7 +133,9 @@ class Member:
         """Memory for snapshots, or NoMemory with the numbers."""
         self._slots = {}
         self.say("slots", shelf=shelf, table=table, data=data, count=count, role=role)
-        if not self.until(lambda: bool(self._slots), SLOTS_S):
+        with self._news:
+            self._news.wait_for(lambda: self._slots or not self.has_agent, SLOTS_S)
+        if not self._slots:
             raise AgentGone
         if self._slots["why"]:
             raise NoMemory(self._slots["why"])

@@ -39,6 +39,9 @@ def main(argv: list[str]) -> int:
     except (OSError, dcp.api.CheckpointException) as error:
         sys.stderr.write(f"{reason_of(error)} ({into})\n")
         return 1
+    if step < 0:
+        sys.stderr.write("no step is complete in the memory of this machine\n")
+        return 1
     sys.stdout.write(json.dumps({"step": step}))
     return 0
 

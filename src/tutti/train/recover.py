@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Apply = Callable[[], None]
 LESS_URGENT = 10
+HEADLESS_S = 2.0
 PLACE = re.compile(r"^\[[^\]]*:\d+\] ")
 
 
@@ -89,6 +90,8 @@ def let_go(member: Member) -> None:
 
 def is_overtaken(job: Job, member: Member) -> bool:
     """Whether this generation is known to be broken: the agent has announced one without somebody who is gone."""
+    if member.headless_at and time.monotonic() - member.headless_at > HEADLESS_S:
+        return True
     return not job.group.is_alone and member.announced.number > job.group.number and member.announced.is_urgent
 
 
@@ -166,7 +169,7 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
 
 def is_replaced(member: Member, generation: Generation) -> bool:
     """Whether the agent has announced a newer generation, or is gone."""
-    return member.announced.number > generation.number or not member.has_agent
+    return member.announced.number > generation.number or not member.has_head
 
 
 def next_generation(job: Job, number: int, why: str) -> Generation:
@@ -178,8 +181,20 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
     try:
         return member.wait_generation(after=number)
     except AgentGone:
+        keep_whole(job)
         sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
         sys.exit(int(Exit.PREEMPTED))
+
+
+def keep_whole(job: Job) -> None:
+    """Before a member goes because nobody decides any more: all of its state, if it is newer than its last snapshot.
+    The others may be at another step, so each keeps more than its share; where there is no room for that, the last
+    one stays.
+    """
+    keeper = job.keeper
+    has_state = job.is_entered and not (job.is_fresh or job.is_standby or job.is_torn)
+    if keeper and has_state and not shards(job) and job.course.step > keeper.step:
+        snapshot(job, is_together=False, is_whole=True)
 
 
 def in_short(why: str) -> str:
@@ -198,6 +213,9 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         if shards(job):
             spare_newest(job, claims)
             snapshot(job, is_together=False)
+    if shards(job) and any(resolves(claim, newest) for claim in claims):
+        # Nobody looks at what is in memory before those that were in doubt have kept their part.
+        job.group.gather(torch.tensor([1]))
     claims = [
         replace(claim, step=claim.step + 1, in_doubt=False) if resolves(claim, newest) else claim for claim in claims
     ]
@@ -304,6 +322,8 @@ def recall(job: Job, claims: list[Claim]) -> tuple[Accord, bool]:
         elif lacks and found.step in here:
             read_back(job, memory, found.step)
             lacks = False
+        elif found.origin == "memory" and shards(job):
+            raise GroupLost(f"step {found.step} is in memory for others, but not here ({sync.inventory(memory)})")
     return found, lacks
 
 
@@ -371,8 +391,10 @@ def describe(job: Job) -> dict[str, Any]:
 
 
 @uncollected()
-def snapshot(job: Job, is_together: bool = True) -> bool:
-    """Keep the state as it is after the last commit; shards also at a buddy, when everyone takes part."""
+def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool:
+    """Keep the state as it is after the last commit; shards also at a buddy, when everyone takes part. Of what all have
+    each keeps its share, or the whole of it.
+    """
     keeper = job.keeper
     assert keeper is not None
     if not keeper.slots:
@@ -383,7 +405,7 @@ def snapshot(job: Job, is_together: bool = True) -> bool:
     state = (leaves, {"things": things, "course": job.course.to_record()})
     kind, step = job.protected.fingerprint, job.course.step
     try:
-        is_kept = keeper.keep(job.generation, step, job.places.share(job.rank), state, kind)
+        is_kept = keeper.keep(job.generation, step, (0, 1) if is_whole else job.places.share(job.rank), state, kind)
         if is_together and job.places.is_split and shards(job):
             label = Label(job.generation, step, kind, 0, 0)
             is_kept = keeper.buddies.exchange(job.group, job.places, label, *state) and is_kept

@@ -145,6 +145,8 @@ class Step:
         row = self._ballot(int(is_ok), job.member.announced.number, int(wants), int(wants_leave))
         if not is_ok:
             raise GroupLost(job.group.failure)
+        if job.member.headless_at:
+            raise GroupLost("the machine that decides is gone")
         rows = job.group.gather(torch.tensor(row)).tolist()
         return judge(rows, self.deal.total, self.expected)
 

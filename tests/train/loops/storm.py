@@ -125,11 +125,8 @@ def inject(step):
         cut_sockets()
     elif fault == "deaf":
         lose_the_news()
-    elif fault == "node":
-        lose_node()
-    elif fault == "node and agent":
-        os.kill(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGKILL)
-        lose_node()
+    elif fault:
+        {"node": lose_node, "machine": lose_machine, "node and agent": lose_node_and_agent}[fault]()
 
 
 def cut_sockets():
@@ -171,6 +168,18 @@ def lose_node():
         if domain == domains[MEMBER] and member != MEMBER:
             os.kill(int((Path(os.environ["OUT"]) / f"{member}.pid").read_text()), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lose_node_and_agent():
+    os.kill(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGKILL)
+    lose_node()
+
+
+def lose_machine():
+    """The agent of our machine and its memory; the kernel sees to it that its members go with it."""
+    shutil.rmtree(os.environ["TUTTI_TRAIN_AGENT"])
+    os.kill(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGKILL)
+    threading.Event().wait()
 
 
 def freeze_at_the_door():
@@ -264,6 +273,7 @@ def report(job, model, sched, worlds):
         "world": job.world,
         "worlds": worlds,
         "lr": sched.get_last_lr(),
+        "machine": [int(os.environ.get(name, "-1")) for name in ("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK")],
     }
     torch.save(result, Path(os.environ["OUT"]) / f"{MEMBER}.pt")
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import torch
@@ -29,6 +30,7 @@ def main():
             torch.save(state, OUT / "new")
             (OUT / "new").replace(saved)
         dist.barrier()
+        time.sleep(OPTIONS.get("sleep", 0))
     torch.save({"attempt": attempt, "first": first, "world": world, **state}, OUT / f"{rank}.pt")
     dist.destroy_process_group()
 

@@ -10,20 +10,22 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from tutti.train.agent import lines, roster
 from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
+from tutti.train.agent.begin import Begin
 from tutti.train.agent.cabinet import Cabinet, Checksums
 from tutti.train.agent.exits import meaning
+from tutti.train.agent.far import Far, FarLine, FarWatch
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.hang import Hangs, Sight
 from tutti.train.agent.journal import Journal, Unwritten
-from tutti.train.agent.shelf import Entry, TooSmall
+from tutti.train.agent.posts import Posts
 from tutti.train.agent.story import Story
-from tutti.train.agent.watch import Watch, cpu_s, reap_group
+from tutti.train.agent.watch import Watch, reap_group
 
 LOOK_S = 0.02
 GLANCE_S = 0.004
@@ -37,7 +39,7 @@ VAIN_S = 0.3
 class Hands(Protocol):
     """What an agent cannot do itself: start a member, keep the store that groups meet at."""
 
-    def start(self, member: str, index: int, rank: int, world: int, attempt: int) -> int:
+    def start(self, member: str, facts: Begin) -> int:
         """Start a member, as a child of this process; its process id."""
         ...
 
@@ -56,9 +58,10 @@ class Seat:
 
     name: str
     index: int
-    watch: Watch
+    watch: Watch | FarWatch
     domain: str = ""
-    line: lines.Lines | None = None
+    local: int = 0
+    line: lines.Lines | FarLine | None = None
     silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
     killed_for: str = ""
@@ -77,11 +80,16 @@ class Seat:
 class Agent:
     """Runs a job: call `turn` until `code` is set. Its `fileno` may sit in another loop."""
 
-    def __init__(self, folder: Folder, plan: roster.Roster, hands: Hands, story: Story, domains: int = 1) -> None:
+    def __init__(
+        self, folder: Folder, plan: roster.Roster, hands: Hands, story: Story, domains: tuple[str, ...] = ("",)
+    ) -> None:
         self.folder = folder
         self.roster = plan
         self.hands = hands
         self.story = story
+        self.asked = plan.want
+        """The size that is wanted where there is room for it."""
+        self.far: Far | None = None
         self.cabinet = Cabinet(folder.slots, domains)
         self.checksums = Checksums(self.cabinet)
         self.journal = Journal(folder.journal)
@@ -113,6 +121,26 @@ class Agent:
         plan.store = hands.store()
         self.checksums.start()
 
+    def reach_out(self, posts: Posts, room: int) -> None:
+        """Have other machines take part, with room for so many members on this one; after their pasts and ours."""
+        if not posts.begin(self.folder.past(self.cabinet)):
+            self.cabinet.clear()
+        now = posts.now
+        self.folder.remember(now.life, now.base)
+        self.started = max(self.started, now.number + 1)
+        number = max(now.base, self.roster.generation.number)
+        self.roster.generation = replace(self.roster.generation, number=number)
+        self.journal.current = replace(self.journal.current, number=number)
+        self.far = Far(self, posts, room)
+        self._selector.register(posts, selectors.EVENT_READ, self.far.turn)
+        self.fit()
+
+    def fit(self, unwanted: tuple[str, ...] = ()) -> None:
+        """As many members as are wanted and the machines that are here have room for."""
+        room = sum(self.far.rooms().values()) if self.far else self.asked
+        self.roster.want = self.roster.rule.at_most(min(self.asked, room)) or self.roster.want
+        self.roster.unwanted |= set(unwanted)
+
     def fileno(self) -> int:
         return self._selector.fileno() if isinstance(self._selector, selectors.EpollSelector) else -1
 
@@ -124,6 +152,8 @@ class Agent:
             self._next_look = time.monotonic() + LOOK_S
             self._look_at_beats()
             self._look_for_dying()
+            if self.far:
+                self.far.turn()
         if time.monotonic() >= self._next_hang_look:
             self._next_hang_look = time.monotonic() + 0.25
             self._look_for_hangs()
@@ -156,9 +186,11 @@ class Agent:
 
     def resize(self, want: int, members: tuple[str, ...] = ()) -> None:
         """Change the wanted size; the caller has checked that it is legal."""
+        self.asked = want
         self.roster.want = want
         self.roster.holes = 0
         self.roster.unwanted = set(members)
+        self.fit()
 
     def end_all(self) -> None:
         """Kill every member and wait until each is gone."""
@@ -167,7 +199,9 @@ class Agent:
         limit = time.monotonic() + 10
         while self.seats and time.monotonic() < limit:
             for seat in list(self.seats.values()):
-                self._ended(seat)
+                self.ended(seat)
+            if self.far:
+                self.far.turn()
             time.sleep(0.002)
 
     def close(self) -> None:
@@ -219,10 +253,10 @@ class Agent:
             return
         self._selector.modify(line.socket, selectors.EVENT_READ, lambda: self._listen(seat))
         seat.line = line
-        self._welcome(seat)
-        self._hear(seat, [message for message in said if message["say"] != "hello"])
+        self.welcome(seat)
+        self.hear(seat, [message for message in said if message["say"] != "hello"])
 
-    def _welcome(self, seat: Seat) -> None:
+    def welcome(self, seat: Seat) -> None:
         if self.roster.joined(seat.name):
             return
         self._stand_by(seat)
@@ -235,7 +269,7 @@ class Agent:
     def _listen(self, seat: Seat) -> None:
         assert seat.line is not None
         try:
-            self._hear(seat, seat.line.receive())
+            self.hear(seat, seat.line.receive())
         except lines.BadLine as error:
             self.fence(seat, f"sent what is not a message ({error})")
             seat.line.is_open = False
@@ -243,15 +277,16 @@ class Agent:
             self._hang_up(seat.line)
             seat.line = None
 
-    def _hear(self, seat: Seat, said: list[lines.Message]) -> None:
+    def hear(self, seat: Seat, said: list[lines.Message]) -> None:
         for message in said:
             ear = self.heard.get(message["say"])
             if ear:
                 ear(seat, message)
 
-    def _hang_up(self, line: lines.Lines) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(line.socket)
+    def _hang_up(self, line: lines.Lines | FarLine) -> None:
+        if isinstance(line, lines.Lines):
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(line.socket)
         line.close()
 
     def _heard_formed(self, seat: Seat, said: lines.Message) -> None:
@@ -286,6 +321,9 @@ class Agent:
         self.roster.committed(said["step"])
         if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
             self.cabinet.retire(said["snapshot_step"], list(self.seats))
+            if self.far:
+                retire = {"say": "retire", "step": said["snapshot_step"], "members": list(self.seats)}
+                self.far.posts.say_all(retire)
             self.sealed_at = time.monotonic()
         self.progress = {**said, "member": seat.name}
 
@@ -300,17 +338,11 @@ class Agent:
         return {seat.name: seat.unkept for seat in self._active() if seat.unkept >= 0}
 
     def _heard_slots(self, seat: Seat, said: lines.Message) -> None:
-        entry = Entry(said["shelf"], said["table"], said["data"], said["count"])
-        try:
-            self.cabinet.reserve(seat.domain, seat.name, said.get("role", "own"), entry)
-        except (TooSmall, OSError) as error:
-            self.say(seat.name, {"say": "slots", "why": str(error)})
-            return
-        self.say(seat.name, {"say": "slots", "why": ""})
+        self.say(seat.name, {"say": "slots", "why": self.cabinet.serve(seat.domain, seat.name, said)})
 
     # what processes do
 
-    def _ended(self, seat: Seat) -> None:
+    def ended(self, seat: Seat) -> None:
         if seat.watch.end_group():
             self._left_behind.add(seat.watch.pid)
         code = seat.watch.reap()
@@ -337,7 +369,9 @@ class Agent:
             self._hang_up(seat.line)
 
     def _note_end(self, seat: Seat, code: int) -> None:
-        self.roster.gone(seat.name, code)
+        is_dear = self.roster.gone(seat.name, code, seat.watch.is_cut_off)
+        if is_dear and self.far:
+            self.far.note_end(seat)
         self._part()
         if seat.name in self.roster.lost() and not self.roster.is_finished:
             self.failures += 1
@@ -388,7 +422,7 @@ class Agent:
 
     def _sight(self, seat: Seat) -> Sight:
         beat = self.beats.read(seat.index)
-        return Sight(seat.name, beat.step, beat.waits_ns / 1e9, 0.0 if beat.waits_ns else cpu_s(seat.watch.pid))
+        return Sight(seat.name, beat.step, beat.waits_ns / 1e9, 0.0 if beat.waits_ns else seat.watch.cpu_s())
 
     def _active(self) -> list[Seat]:
         return [self.seats[name] for name in self.roster.generation.members if name in self.seats]
@@ -472,28 +506,59 @@ class Agent:
             self.hands.renew_store()
         attempt = self.roster.attempt - (0 if nobody else 1)
         for _ in range(count):
-            name = f"m{self.started}"
-            place = sum(member.is_here for member in self.roster.members.values())
-            pid = self.hands.start(name, self.started % ENTRIES, place, self.roster.want, attempt)
-            self._seat(name, pid)
+            if self.far is None or self.far.free(self.domain_sizes()):
+                self._start(f"m{self.started}", attempt)
 
-    def _seat(self, name: str, pid: int) -> None:
-        seat = Seat(name, self.started % ENTRIES, Watch(pid), self._thinnest_domain())
+    def _start(self, name: str, attempt: int) -> None:
+        sizes, index, want = self.domain_sizes(), self.started % ENTRIES, self.roster.want
+        domain = self.far.choose(sizes, want) if self.far else min(sizes, key=lambda one: sizes[one])
+        place = sum(member.is_here for member in self.roster.members.values())
+        local = self._free_local(domain)
+        facts = Begin(index, place, want, attempt, local, -(-want // len(sizes)) if self.far else want)
+        watch: Watch | FarWatch
+        if self.far and domain not in self.cabinet.domains:
+            watch = self.far.start(domain, name, {**asdict(facts), "store": self.hands.store()})
+        else:
+            watch = Watch(self.hands.start(name, facts))
         self.started += 1
-        self.seats[name] = seat
+        seat = self.seats[name] = Seat(name, index, watch, domain, local)
         self.roster.started(name)
-        self._selector.register(seat.watch, selectors.EVENT_READ, lambda: self._ended(seat))
-        self.story.tell("started", f"{name} is process {pid}", member=name, pid=pid)
+        if isinstance(watch, Watch):
+            self._selector.register(watch, selectors.EVENT_READ, lambda: self.ended(seat))
+            self.tell_started(seat)
 
-    def _thinnest_domain(self) -> str:
-        """Members are spread evenly, so that one domain takes no more with it than another."""
-        sizes = self.domain_sizes()
-        return min(self.cabinet.domains, key=lambda domain: sizes[domain])
+    def tell_started(self, seat: Seat) -> None:
+        where = f" on machine {seat.domain}" if self.far else ""
+        text = f"{seat.name} is process {seat.watch.pid}{where}"
+        self.story.tell("started", text, member=seat.name, pid=seat.watch.pid)
+
+    def _free_local(self, domain: str) -> int:
+        """The lowest place among the members of a machine that nobody alive has: a device that is free again."""
+        seats = [seat for seat in self.seats.values() if not seat.is_doomed]
+        taken = {seat.local for seat in seats if self.far is None or seat.domain == domain}
+        return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def domain_sizes(self) -> dict[str, int]:
-        """How many members each failure domain has."""
+        """How many members each failure domain has: they are spread evenly, so that one takes no more with it than
+        another.
+        """
         where = [seat.domain for seat in self.seats.values() if not seat.is_doomed]
-        return {domain: where.count(domain) for domain in self.cabinet.domains}
+        posts = self.far.posts.here if self.far else ()
+        return {domain: where.count(domain) for domain in (*self.cabinet.domains, *posts)}
+
+    def memory_bytes(self) -> int:
+        """The memory of all snapshots, on all machines."""
+        return self.cabinet.memory_bytes() + (self.far.memory_bytes() if self.far else 0)
+
+    def replicas(self) -> int:
+        """How many members have a copy of their state in another failure domain."""
+        return self.cabinet.replicas() + (self.far.replicas() if self.far else 0)
+
+    def write_status(self, status: dict[str, object]) -> None:
+        """For whoever asks, on any of the machines."""
+        self.folder.write_status(status)
+        if self.far:
+            self.far.posts.say_all({"say": "status", "status": status})
 
     def _park(self, reason: str) -> None:
         if reason != self.parked:
@@ -502,8 +567,8 @@ class Agent:
 
     def _start_number(self) -> int:
         """Names are never used twice in a run, not even over a restart of the agent."""
-        taken = [entry.member for entry in self.cabinet.entries()] + list(self.journal.current.members)
-        return 1 + max((int(name[1:].partition("-")[0]) for name in taken), default=-1)
+        taken = [int(name[1:]) for name in self.journal.current.members]
+        return 1 + max([self.cabinet.highest_number(), *taken])
 
     def _after_restart(self) -> Generation:
         """Generations go on counting where a dead agent stopped, but its members are gone. One that found no room in

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ENTRY = struct.Struct("<QQqQQ")
-WAITS = struct.Struct("<Q")
+WORD = struct.Struct("<Q")
 ENTRY_BYTES = 64
 ENTRIES = 1024
 COMPUTE, REDUCE, COMMIT, WAIT = range(4)
@@ -41,20 +41,29 @@ class Beats:
 
     def beat(self, index: int) -> None:
         """I live."""
-        struct.pack_into("<Q", self._memory, index * ENTRY_BYTES, time.monotonic_ns())
+        self._put(index * ENTRY_BYTES, WORD.pack(time.monotonic_ns()))
 
     def phase(self, index: int, phase: int, step: int, compute_ns: int = 0) -> None:
         """What I do now, and how long my last computation took."""
         now = time.monotonic_ns()
-        ENTRY.pack_into(self._memory, index * ENTRY_BYTES, now, phase, step, now, compute_ns)
+        self._put(index * ENTRY_BYTES, ENTRY.pack(now, phase, step, now, compute_ns))
 
     def waits(self, index: int, is_waiting: bool) -> None:
         """I wait for others, or no longer."""
-        WAITS.pack_into(self._memory, index * ENTRY_BYTES + ENTRY.size, time.monotonic_ns() if is_waiting else 0)
+        self._put(index * ENTRY_BYTES + ENTRY.size, WORD.pack(time.monotonic_ns() if is_waiting else 0))
 
     def read(self, index: int) -> Beat:
         at = index * ENTRY_BYTES
-        return Beat(*ENTRY.unpack_from(self._memory, at), *WAITS.unpack_from(self._memory, at + ENTRY.size))
+        return Beat(*ENTRY.unpack_from(self._memory, at), *WORD.unpack_from(self._memory, at + ENTRY.size))
+
+    def put(self, index: int, beat: Beat) -> None:
+        """What was heard of a member whose own page is on another machine."""
+        entry = ENTRY.pack(beat.beat_ns, beat.phase, beat.step, beat.since_ns, beat.compute_ns)
+        self._put(index * ENTRY_BYTES, entry + WORD.pack(beat.waits_ns))
+
+    def _put(self, at: int, entry: bytes) -> None:
+        """Not packed in place, which clears the place first: the agent looks at any time."""
+        self._memory[at : at + len(entry)] = entry
 
     def clear(self, index: int) -> None:
         self._memory[index * ENTRY_BYTES : (index + 1) * ENTRY_BYTES] = bytes(ENTRY_BYTES)

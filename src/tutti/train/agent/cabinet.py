@@ -6,7 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agent.lines import Message
+from tutti.train.agent.shelf import Entry, Shelf, TooSmall
 
 SHARE = 0.05
 IDLE_S = 0.05
@@ -15,9 +16,9 @@ IDLE_S = 0.05
 class Cabinet:
     """Reserves, retires and checks the slots of all members. A domain's shelf is what its loss takes with it."""
 
-    def __init__(self, folder: Path, domains: int = 1) -> None:
+    def __init__(self, folder: Path, domains: tuple[str, ...] = ("",)) -> None:
         self.folder = folder
-        self.domains = tuple(f"d{number}" for number in range(domains)) if domains > 1 else ("",)
+        self.domains = domains
         self._in_use: dict[tuple[str, str], str] = {}
         self._gather()
 
@@ -37,6 +38,25 @@ class Cabinet:
         """Slots for what a member keeps in one role: its own snapshots, those of a buddy, or a guest's."""
         self.shelf(domain).reserve(entry)
         self._in_use[member, role] = entry.member
+
+    def serve(self, domain: str, member: str, said: Message) -> str:
+        """Slots that a member asks for; why it cannot have them, empty when it has them."""
+        entry = Entry(said["shelf"], said["table"], said["data"], said["count"])
+        try:
+            self.reserve(domain, member, said.get("role", "own"), entry)
+        except (TooSmall, OSError) as error:
+            return str(error)
+        return ""
+
+    def clear(self) -> None:
+        """Give all of it back."""
+        for shelf in self.shelves():
+            for entry in shelf.entries():
+                shelf.remove(entry.member)
+
+    def highest_number(self) -> int:
+        """Of the members that kept anything here; -1 when there is nothing."""
+        return max((int(entry.member[1:].partition("-")[0]) for entry in self.entries()), default=-1)
 
     def retire(self, step: int, members: list[str]) -> None:
         """Give back what nobody would go back to, now that this step is complete."""
@@ -78,6 +98,11 @@ class Cabinet:
             if folder not in known:
                 for path in [path for path in folder.iterdir() if path.is_file()]:
                     path.rename(into / path.name)
+
+
+def rehearsed(count: int) -> tuple[str, ...]:
+    """The names of failure domains that are tried on one machine."""
+    return tuple(f"d{number}" for number in range(count)) if count > 1 else ("",)
 
 
 def shelves_in(folder: Path) -> list[Shelf]:

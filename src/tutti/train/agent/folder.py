@@ -10,6 +10,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutti.train.agent.cabinet import Cabinet
+from tutti.train.agent.posts import Past
 from tutti.train.agent.watch import identity, is_alive
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -71,6 +73,19 @@ class Folder:
         except (OSError, ValueError):
             (self.path / "first").write_text(str(want))
             return want
+
+    def past(self, cabinet: Cabinet) -> Past:
+        """What is remembered here of a run on several machines, and what its snapshots tell."""
+        try:
+            life, base = map(int, (self.path / "life").read_text().split())
+        except (OSError, ValueError):
+            life, base = 0, 0
+        return Past(life, base, cabinet.newest_generation(), cabinet.highest_number())
+
+    def remember(self, life: int, base: int) -> None:
+        fresh = self.path / "life.new"
+        fresh.write_text(f"{life} {base}")
+        fresh.replace(self.path / "life")
 
     def remove(self) -> None:
         """Leave nothing behind."""

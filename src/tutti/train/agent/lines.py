@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import select
 import socket
@@ -121,6 +122,26 @@ def connect(path: str, wait_s: float = 5.0) -> Lines:
         raise
     connection.settimeout(None)
     return Lines(connection)
+
+
+def connect_to(host: str, port: int, wait_s: float = 5.0) -> Lines:
+    """Connect to another machine."""
+    connection = socket.create_connection((host, port), wait_s)
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Lines(connection)
+
+
+def listen_at(host: str, port: int) -> socket.socket:
+    """Listen for other machines, at this address only where it is one of ours."""
+    try:
+        server = socket.create_server((host, port), backlog=64)
+    except OSError as error:
+        if error.errno != errno.EADDRNOTAVAIL:
+            raise
+        server = socket.create_server(("", port), backlog=64)
+    server.setblocking(False)
+    return server
 
 
 def listen(path: str) -> socket.socket:

@@ -129,13 +129,15 @@ class Roster:
         self.fruitless = 0 if step > self.step else self.fruitless
         self.step = max(self.step, step)
 
-    def gone(self, name: str, code: int) -> None:
-        """A member's process has ended, for certain."""
+    def gone(self, name: str, code: int, with_machine: bool = False) -> bool:
+        """A member's process has ended, for certain; True when that cost a restart, or a place. What goes with its
+        whole machine costs neither.
+        """
         member = self.members[name]
         was, member.stage, member.code = member.stage, Stage.GONE, code
         self.unwanted.discard(name)
-        if self.is_ending:
-            return
+        if self.is_ending or with_machine:
+            return False
         if code == Exit.FINISHED and was is not Stage.LEAVING:
             # One of those that never join says nothing about the others: each does its own work to its end.
             self.is_finished = self.is_finished or was is not Stage.STARTING or bool(self.generation.number)
@@ -143,10 +145,16 @@ class Roster:
             self.fatal = self.fatal or Finish(code, f"{name} said that another attempt would fail in the same way")
         elif code == Exit.AGAIN:
             self._starts_again(name)
-        elif code in (Exit.PREEMPTED, Exit.RELEASED) or was is Stage.LEAVING:
-            return
-        else:
+        elif code not in (Exit.PREEMPTED, Exit.RELEASED) and was is not Stage.LEAVING:
             self._crashed(name, code, was is Stage.ACTIVE)
+            return True
+        return False
+
+    def forgive(self, count: int) -> None:
+        """So many losses turn out to have been the loss of their machine."""
+        filled = min(self.holes, count)
+        self.holes -= filled
+        self.restarts_left += count - filled
 
     def _starts_again(self, name: str) -> None:
         """A member that asks to be started again costs no restart, unless it gets no further that way."""
@@ -255,13 +263,7 @@ class Roster:
         """Members that never join cannot go on without the one that was lost."""
         never_joined = all(member.stage is Stage.STARTING for member in here)
         failed = any(not member.is_here and member.code != Exit.FINISHED for member in self._tried())
-        return (
-            self.generation.number == 0
-            and never_joined
-            and failed
-            and len(here) < self.want
-            and not self._first_start()
-        )
+        return self.generation.number == 0 and never_joined and failed and not self._first_start()
 
     def _first_start(self) -> bool:
         return len(self.members) < self.want

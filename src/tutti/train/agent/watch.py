@@ -15,6 +15,9 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 class Watch:
     """A process as a pidfd: readable when it has ended, and safe to signal."""
 
+    is_cut_off = False
+    """Whether it went with its whole machine."""
+
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = os.pidfd_open(pid)
@@ -88,6 +91,10 @@ class Watch:
     def is_stopped(self) -> bool:
         """Whether it was frozen by a signal or a debugger."""
         return state_of(self.pid) in ("T", "t")
+
+    def cpu_s(self) -> float:
+        """Processor time that it has used so far."""
+        return cpu_s(self.pid)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -1,0 +1,295 @@
+"""Agents of several machines, each with its own members and memory, that talk to each other over the network alone.
+They are on one box here, and share nothing but its loopback.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import time
+
+import pytest
+
+from tests.train.stage import LIMIT_S, Run, descendants
+from tests.train.support import claim
+from tests.train.test_faults import check_samples, same_on_all
+from tutti.train.agent import lines
+from tutti.train.agent.exits import Exit
+from tutti.train.agent.posts import VERSION, Past, Posts, belongs, newest_life
+
+LOOP = {"samples": 100, "batch": 12}
+
+
+@pytest.fixture
+def cluster(launch):
+    """Starts the same line on every machine."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    heads: list[Run] = []
+
+    def start(node, *options, machines=2, workers=2, loop=None, env=None, **named):
+        where = ("--nnodes", machines, "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port)
+        home = {"home": heads[0].home} if heads else {}
+        out = {"OUT": str(heads[0].out)} if node and heads else {}
+        run = launch(
+            *where, "--workers", workers, *options, loop={**LOOP, **(loop or {})}, env={**(env or {}), **out},
+            **home, **named,
+        )  # fmt: skip
+        heads.append(run)
+        return run
+
+    return start
+
+
+def lose(run, node):
+    """A machine at once: its agent, its members, all that came from them, its memory."""
+    for pid in [run.pid, *descendants(run.pid)]:
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(run.home / (f"r.n{node}" if node else "r"))
+
+
+def until(is_so, run):
+    limit = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < limit, run.said()
+        time.sleep(0.02)
+
+
+def check(run, *others, samples=100):
+    """Everyone finished, each sample once in each epoch, the same weights on all, nothing left."""
+    assert run.finish() == 0, run.said()
+    for other in others:
+        assert other.finish() == 0, other.said()
+    check_samples(run, samples=samples)
+    same_on_all(run)
+    assert run.leftovers() == []
+
+
+@pytest.mark.slow
+def test_two_machines_compute_as_one_and_members_know_where_they_are(cluster):
+    first, second = cluster(0), cluster(1)
+    check(first, second)
+    places = sorted((result["rank"], result["machine"]) for result in first.results())
+    assert places == [(0, [0, 2, 0]), (1, [0, 2, 1]), (2, [1, 2, 0]), (3, [1, 2, 1])]
+    assert first.events("formed")[0]["world"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+def test_a_lost_machine_loses_no_committed_step(cluster, wrap):
+    loop = {"wrap": wrap, "faults": {"m2": {"5": "machine"}}}
+    first, second = cluster(0, "--max-restarts", 0, loop=loop), cluster(1, "--max-restarts", 0, loop=loop)
+    assert second.finish() == -signal.SIGKILL
+    check(first)
+    assert len(first.events("machine lost")) == 1
+    assert {event["member"] for event in first.events("lost")} == {"m2", "m3"}
+    after = next(event for event in first.events("formed") if event["at"] > first.events("machine lost")[0]["at"])
+    # The fault strikes inside step 6: five are committed.
+    assert (after["step"], after["world"]) == (5, 2)
+    if wrap == "fsdp":
+        assert after["source"] == "memory"
+    claim(wrap, "L3" if wrap == "fsdp" else "L2")
+
+
+@pytest.mark.slow
+def test_of_three_machines_one_is_lost_and_its_shards_come_from_the_next(cluster):
+    loop = {"wrap": "fsdp", "faults": {"m1": {"5": "machine"}}}
+    first, *others = [cluster(node, machines=3, workers=1, loop=loop) for node in range(3)]
+    assert others[0].finish() == -signal.SIGKILL
+    check(first, others[1])
+    after = next(event for event in first.events("formed") if event["at"] > first.events("machine lost")[0]["at"])
+    assert (after["step"], after["world"], after["source"]) == (5, 2, "memory")
+    assert first.counts()["filled"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+def test_when_the_first_machine_is_lost_the_state_waits_elsewhere_for_another(cluster, wrap):
+    """With ddp the last snapshot is much older than the last step: who is left keeps what it has before it goes."""
+    every = 0 if wrap == "fsdp" else 100
+    options = ("--snapshot-every", every)
+    loop = {"wrap": wrap, "faults": {"m0": {"5": "machine"}}}
+    first, second = cluster(0, *options, loop=loop), cluster(1, *options, loop=loop)
+    assert first.finish() == -signal.SIGKILL
+    until(lambda: second.counts()["headless"], second)
+    assert second.is_running()
+    again = cluster(0, *options, loop={"wrap": wrap}, folder="again", env={"OUT": str(first.out)})
+    again.out = first.out
+    check(again, second)
+    begun = again.events("formed")[0]
+    assert (begun["source"], begun["step"], begun["world"]) == ("memory", 5, 4)
+    assert again.events("generation")[0]["generation"] > 1, "numbers go on"
+    assert not {"m0", "m1", "m2", "m3"} & {event["member"] for event in again.events("started")}, "so do names"
+
+
+@pytest.mark.slow
+def test_a_machine_that_comes_back_is_given_members_again(cluster):
+    loop = {"samples": 2400, "sleep": 0.01}
+    first, second = cluster(0, loop=loop), cluster(1, loop=loop)
+    first.wait_step(10)
+    lose(second, 1)
+    first.wait_for("machine lost")
+    another = cluster(1, loop=loop)
+    until(lambda: any(event["world"] == 4 for event in first.events("formed")[1:]), first)
+    check(first, another, samples=2400)
+    worlds = [event["world"] for event in first.events("formed")]
+    assert (worlds[:2], worlds[-1]) == ([4, 2], 4)
+    assert first.counts()["lost"] == 2
+
+
+@pytest.mark.slow
+def test_below_the_least_number_of_machines_it_waits_for_another_with_its_state_in_memory(cluster):
+    loop = {"wrap": "fsdp", "faults": {"m2": {"5": "machine"}}}
+    first, second = [cluster(node, machines="2:2", loop=loop) for node in range(2)]
+    assert second.finish() == -signal.SIGKILL
+    first.wait_for("parked")
+    another = cluster(1, machines="2:2", loop={"wrap": "fsdp"})
+    check(first, another)
+    assert [event["world"] for event in first.events("formed")] == [4, 4]
+    assert [event["step"] for event in first.events("formed")] == [0, 5]
+
+
+@pytest.mark.slow
+def test_a_program_that_never_joins_starts_again_with_the_machines_that_are_left(cluster):
+    loop = {"steps": 60, "sleep": 0.05}
+    first, second = [cluster(node, loop=loop, script="unaware.py") for node in range(2)]
+    until((first.out / "saved").exists, first)
+    lose(second, 1)
+    assert first.finish() == 0, first.said()
+    results = first.results()
+    assert [(result["world"], result["attempt"]) for result in results] == [(2, 1), (2, 1)]
+    assert min(result["first"] for result in results) > 0, "from its own checkpoint"
+    assert first.leftovers() == []
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_asked_to_go_goes_and_the_others_go_on(cluster):
+    loop = {"samples": 1200, "sleep": 0.01, "wrap": "fsdp"}
+    first, second = cluster(0, loop=loop), cluster(1, loop=loop)
+    first.wait_step(10)
+    second.signal(signal.SIGTERM)
+    assert second.finish() == Exit.RELEASED, second.said()
+    check(first, samples=1200)
+    assert first.counts()["lost"] == first.counts()["machine lost"] == 0
+    assert [event["world"] for event in first.events("formed")] == [4, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["kill", "stop"])
+def test_a_lost_member_is_replaced_on_its_own_machine(cluster, fault):
+    loop = {"samples": 480, "faults": {"m3": {"5": fault}}}
+    first, second = cluster(0, loop=loop), cluster(1, loop=loop)
+    check(first, second, samples=480)
+    assert [event["member"] for event in first.events("lost")] == ["m3"]
+    machines = [result["machine"] for result in first.results()]
+    assert machines.count([1, 2, 1]) == 1, "the place on its machine that the lost one had"
+    if fault == "stop":
+        assert [event["member"] for event in first.events("fenced")] == ["m3"]
+
+
+@pytest.mark.slow
+def test_a_machine_that_falls_silent_is_lost_and_may_come_back(cluster):
+    loop = {"samples": 4800, "sleep": 0.01}
+    env = {"TUTTI_TRAIN_LEASE": "3"}
+    first, second = cluster(0, loop=loop, env=env), cluster(1, loop=loop, env=env)
+    first.wait_step(5)
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        first.wait_for("machine lost")
+    finally:
+        os.kill(second.pid, signal.SIGCONT)
+    until(lambda: any(event["world"] == 4 for event in first.events("formed")[1:]), first)
+    check(first, second, samples=4800)
+
+
+@pytest.mark.slow
+def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
+    from tutti.train.status import show
+
+    loop = {"samples": 600, "sleep": 0.01, "wrap": "fsdp"}
+    first, second = cluster(0, loop=loop), cluster(1, loop=loop)
+    first.wait_step(20)
+    monkeypatch.setenv("TUTTI_TRAIN_HOME", str(first.home))
+    assert show([], as_json=True) == 0
+    one, other = json.loads(capsys.readouterr().out)["runs"]
+    assert one["domains"] == other["domains"] == {"n0": 2, "n1": 2}
+    assert one["replicas"] == 4
+    check(first, second, samples=600)
+
+
+# without processes
+
+
+def test_who_was_away_while_the_run_went_on_brings_nothing_of_its_own():
+    newest = newest_life([Past(1, 0, 9), Past(2, 7, 8)])
+    assert newest.life == 2
+    assert [belongs(past, newest) for past in (Past(2, 7, 8), Past(1, 0, 7), Past(1, 0, 9))] == [True, True, False]
+
+
+@pytest.fixture
+def posts():
+    listener = lines.listen_at("127.0.0.1", 0)
+    posts = Posts(listener, "r", 3)
+    yield posts, listener.getsockname()[1]
+    posts.close()
+
+
+def greet(posts, port, **changes):
+    line = lines.connect_to("127.0.0.1", port)
+    line.send({"say": "greet", "version": VERSION, "run": "r", "node": 1, "room": 2, "past": [0, 0, 0, -1], **changes})
+    said = []
+    for _ in range(100):
+        posts.hear(0.01)
+        said = line.receive(0.01)
+        if said or not line.is_open:
+            break
+    return line, said
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"run": "other"}, "same --run-id"), ({"node": 3}, "--node-rank 3"), ({"version": 99}, "version 99"),
+     ({"past": ["x"]}, "x"), ({"room": None}, "int")],
+)  # fmt: skip
+def test_whoever_does_not_belong_is_told_why(posts, changes, words):
+    line, said = greet(*posts, **changes)
+    line.close()
+    assert said[0]["say"] == "refused"
+    assert words in said[0]["why"]
+    assert not posts[0].here
+
+
+def test_what_is_no_greeting_ends_only_that_connection(posts):
+    machines, port = posts
+    for text in (b"GET / HTTP/1.0\r\n\r\n", b"[1]\n", b'{"say":"greet"}\n', b"\xff\xfe\n"):
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(text)
+            for _ in range(10):
+                machines.hear(0.01)
+    machines.begin(Past())
+    line, said = greet(machines, port)
+    assert (said[0]["say"], said[0]["keep"], list(machines.here)) == ("welcome", True, ["n1"])
+    again, said = greet(machines, port)
+    assert said[0]["again"], "it may be the same machine, started again"
+    line.close()
+    again.close()
+
+
+def test_a_machine_without_a_network_to_meet_at_is_refused(tmp_path, capsys):
+    from tutti.train.launch import main
+
+    script = tmp_path / "loop.py"
+    script.write_text("")
+    lines_of = [
+        (["--nnodes", "2"], "--master-addr"),
+        (["--nnodes", "2", "--master-addr", "h"], "--node-rank"),
+        (["--nnodes", "2", "--master-addr", "h", "--node-rank", "2"], "the last one has rank 1"),
+        (["--nnodes", "3:2", "--master-addr", "h", "--node-rank", "0"], "is no number"),
+        (["--nnodes", "x"], "'x' is not a number"),
+        (["--nnodes", "2", "--master-addr", "h", "--node-rank", "0", "--domains", "2"], "failure domain"),
+        (["--nnodes", "2", "--master-addr", "h", "--node-rank", "0", "--disk", str(tmp_path)], "--durable"),
+    ]
+    for words, expected in lines_of:
+        assert main([*words, "--", "python", str(script)]) == 2
+        assert expected in capsys.readouterr().err
