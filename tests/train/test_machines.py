@@ -214,7 +214,7 @@ def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
     assert show([], as_json=True) == 0
     one, other = json.loads(capsys.readouterr().out)["runs"]
     assert one["domains"] == other["domains"] == {"n0": 2, "n1": 2}
-    assert one["replicas"] == 4
+    assert [one["run"], other["run"], one["replicas"]] == ["r", "r.n1", 4]
     check(first, second, samples=600)
 
 

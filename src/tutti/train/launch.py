@@ -285,7 +285,7 @@ def serve(
     run = options.run or f"r-{machines.port}"
     end = Deputy(machines, folder, run, room, story).serve(hands, options.wait, options.grace)
     is_over = end.code in (Exit.FINISHED, Exit.RELEASED)
-    leave_folder(folder, Exit.FINISHED if is_over else end.code, end.is_saved, bool(options.run))
+    leave_folder(folder, Exit.FINISHED if is_over else end.code, end.is_saved, bool(options.run), run)
     return OWN_FAILURE if end.code is None else end.code
 
 
@@ -332,7 +332,7 @@ def await_news(agent: Agent, dialogue: Dialogue) -> None:
         pass
 
 
-def leave_folder(folder: Folder, code: int | None, is_saved: bool, is_named: bool) -> None:
+def leave_folder(folder: Folder, code: int | None, is_saved: bool, is_named: bool, run: str = "") -> None:
     """State is kept in memory only when someone may go on from it, and it is nowhere else: after a crash by whoever
     gave the run its name, after a failure of this launcher (which leaves no code) by anybody.
     """
@@ -340,7 +340,7 @@ def leave_folder(folder: Folder, code: int | None, is_saved: bool, is_named: boo
     is_wanted = is_failed or (code == Exit.PREEMPTED and not is_saved)
     if is_wanted and is_filled(folder):
         folder.let_go()
-        sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {folder.path.name}\n")
+        sys.stderr.write(f"tutti train: the state stays in memory; go on with --run-id {run or folder.path.name}\n")
     else:
         folder.remove()
 
