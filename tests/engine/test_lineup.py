@@ -1,13 +1,18 @@
 """A long line is not looked through one by one where nobody in it could get anything; nobody who could is missed."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.clusters import drawn, gang, seat, submit
+from tests.promises.outcomes import carry_out
 from tutti.engine import decide as deciding
 from tutti.engine.decide import decide
 from tutti.engine.model import SECOND, Shape
 from tutti.engine.plan import Start
 from tutti.engine.policy import Policy
+from tutti.engine.presets import PRESETS
+from tutti.engine.rooms import Rooms
 from tutti.engine.slow import decide_slow
 from tutti.engine.world import World
 
@@ -64,3 +69,32 @@ def test_whoever_finds_room_behind_them_starts(other, looked_at):
     assert action.gang == "other"
     assert [each.gang for each in decide_slow(view, NOW, Policy()).actions] == ["other"]
     assert len(looked_at) <= 3
+
+
+ASKS = st.sampled_from([{"gpu": 1}, {"gpu": 2}, {"gpu": 3}, {"gpu": 4, "cpu": 1}, {"gpu": 8}, {"gpu": 1, "cpu": 4}])
+WAITING = st.lists(st.tuples(st.integers(1, 4), ASKS, st.integers(0, 9)), min_size=2, max_size=8)
+RUNNING = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 8), st.integers(2, 9)), max_size=6)
+
+
+def enter(world: World, waits: list[tuple[int, dict[str, int], int]], at: int) -> World:
+    for number, (members, ask, minutes) in enumerate(waits):
+        name = f"w{at // SECOND}-{number:02}"
+        submit(world, gang(name, members, run_s=60 * minutes, shapes=(Shape(ask),), submitted=at + number), at=at)
+    return world
+
+
+@given(RUNNING, WAITING, WAITING, st.sampled_from(["easy", "balanced", "rigid"]))
+@settings(max_examples=200, deadline=None)
+def test_nobody_is_passed_over_who_would_have_started(runs, waits, more, policy):
+    world, free, rules = drawn("8 8 8 4 4", cpu=8), [8, 8, 8, 4, 4], PRESETS[policy].policy
+    for at, (node, cards, minutes) in enumerate(runs):
+        if cards <= free[node]:
+            free[node] -= cards
+            seat(world, gang(f"r{at}", 1, cards, run_s=60 * minutes), f"n{node}")
+    carry_out(world, decide(enter(world, waits, 0).view(), 0, rules), 0, settle=True)
+    view = enter(world, more, NOW).view()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deciding, "hopeless_kinds", lambda _: 0)
+        patch.setattr(Rooms, "is_hopeless", lambda _, __: False)
+        one_by_one = decide(view, NOW, rules)
+    assert decide(view, NOW, rules).actions == one_by_one.actions

@@ -18,7 +18,7 @@ UNKNOWN = object()
 class Kin:
     """What gangs share that have equal roles and no wishes of their own: it is found out once for all."""
 
-    __slots__ = ("alike", "flaw", "free", "gang", "ground", "needs", "plain", "simple", "sizes")
+    __slots__ = ("_displaces", "alike", "flaw", "free", "gang", "ground", "needs", "plain", "simple", "sizes")
 
     def __init__(self, view: View, gang: Gang, numbers: dict[object, int]) -> None:
         self.gang = gang
@@ -35,6 +35,15 @@ class Kin:
         self.alike: object = numbers.setdefault(self.needs[0][0].alike, len(numbers)) if self.simple else gang.name
         """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
         self.sizes: dict[tuple[int, int], Sizes] = {}
+        self._displaces: dict[object, int] = {}
+
+    def displaces(self, other: "Kin") -> int:
+        """How many members of another kind find no seat for each member of this one, at least, wherever it sits."""
+        known = self._displaces.get(other.alike)
+        if known is None:
+            both = self.free and other.free
+            known = self._displaces[other.alike] = self.needs[0][0].displaces(other.needs[0][0]) if both else 0
+        return known
 
     def holds(self, view: View, gang: Gang) -> bool:
         """Whether all of this is true of a gang as well."""

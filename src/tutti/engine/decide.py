@@ -9,7 +9,7 @@ from .company import keep_windows_apart
 from .consolidate import consolidate, may_consolidate
 from .desk import Desk
 from .gate import gate, over_quota
-from .lineup import hopeless_kinds
+from .lineup import Line, hopeless_kinds
 from .model import Job, State
 from .order import Turns, backfilling, has_own_backfill, steady_until
 from .plan import Plan, Resume, Start
@@ -33,8 +33,8 @@ from .together import seat_roles
 from .view import View
 from .whole import Sitting, sit_at, sit_now
 
-ONCE_MORE = 32
-"""After so many who were looked at, those are left out again for whom too little is left."""
+ONCE_MORE = 4
+"""After so many who got nothing, those are left out again for whom too little is left."""
 
 
 def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
@@ -67,20 +67,24 @@ def place_in_turn(desk: Desk) -> None:
     view, now, policy = desk.view, desk.now, desk.policy
     several = len(view.queued) > 1
     turns: Iterator[int] = iter(Turns(view, now, policy, desk.shares, desk.cache.standing) if several else view.queued)
-    passed_over = looked_at = 0
+    passed_over = fruitless = learned = 0
+    line: Line | None = None
     first: set[int] | None = set() if several and has_own_backfill(policy) else None
     while (slot := next(turns, None)) is not None:
+        started = len(desk.started)
         consider(desk, view.held(slot))
+        fruitless += len(desk.started) == started
         if first is not None:
             first.add(slot)
             if desk.promised >= max(policy.reserve.depth, 1):
                 turns, first, passed_over = _behind(desk, first), None, 0
-        looked_at += 1
         if "" in desk.strict_queues:
             break
-        if several and (known := hopeless_kinds(desk)) and (passed_over < known or looked_at >= ONCE_MORE):
-            passed_over, looked_at = known, 0
-            turns = filterfalse(desk.cache.lineup.hopeless(desk).__contains__, turns)
+        known = hopeless_kinds(desk) if several else 0
+        if known > passed_over or (known and fruitless >= ONCE_MORE and learned < desk.rooms.learned):
+            passed_over, fruitless, learned = known, 0, desk.rooms.learned
+            line = line or desk.cache.lineup.now(desk)
+            turns = filterfalse(line.hopeless(desk).__contains__, turns)
     if desk.promised:
         desk.wake(desk.next_moment())
     if several and (desk.promised or desk.strict_queues):
@@ -122,20 +126,20 @@ def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
         return False
     if may_consolidate(desk) or stands_ahead(desk, job):
         return False
-    return desk.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
+    return desk.rooms.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
 
 
 def start(desk: Desk, job: Job, card: Card) -> bool:
     """Start the gang whole, now, if it delays nobody who was promised a start."""
     # A gang that waits alone mostly finds room: looking whether there is any would be looking twice.
-    if desk.is_hopeless(card) if len(desk.view.queued) > 1 else desk.has_failed(card):
+    if desk.rooms.is_hopeless(card) if len(desk.view.queued) > 1 else desk.rooms.has_failed(card):
         return False
     sitting = _within_quota(desk, job, sit_now(desk, job))
     if sitting is None:
-        desk.note_hopeless(card)
+        desk.rooms.note_hopeless(card)
         return False
     desk.take(sitting)
-    desk.note_started(card)
+    desk.rooms.note_started(card)
     desk.charge(job, sitting.seats)
     desk.highest_started = max(desk.highest_started, job.gang.priority)
     desk.started.add(job.gang.name)

@@ -8,11 +8,12 @@ import numpy as np
 from .cache import Cache, Card
 from .estimate import run_time
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
-from .place import Need, Outlook, Seating
+from .place import Need, Seating
 from .plan import AnyAction, Reason
 from .policy import Policy
 from .profile import Bools, Ints, Profile
 from .quota import Shares
+from .rooms import Rooms
 from .sizes import Sizes
 from .use import held
 from .view import View
@@ -71,8 +72,7 @@ class Desk:
         self.promised_anew: set[str] = set()
         """Gangs that this plan already tells of a promise without a time."""
         self.steps = policy.effort.search_steps
-        self.failed: dict[object, list[tuple[int, int]]] = {}
-        """Requests that found no seats in this pass: by what they ask, the (members, length) pairs that failed."""
+        self.rooms = Rooms(self)
         self.earliest: dict[object, list[tuple[int, int, int]]] = {}
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []
@@ -85,9 +85,6 @@ class Desk:
         self._asked: Job | None = None
         self._card: Card
         """The card of the gang that was last asked about."""
-        self._room: dict[object, int] = {}
-        self._past: dict[object, tuple[int, int]] = {}
-        """By what is asked: a moment at which a promised stay begins, and room for those who stay past it."""
         self._wake = well_again
         self._masks: dict[object, tuple[int, Bools]] = {}
 
@@ -183,11 +180,9 @@ class Desk:
 
     def forget_failures(self) -> None:
         """Something was or will be given back: who failed before may succeed now."""
-        self.failed.clear()
+        self.rooms.forget()
         self.earliest.clear()
         self.endless.clear()
-        self._room.clear()
-        self._past.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""
@@ -232,73 +227,9 @@ class Desk:
         """The sizes a role of the gang may have now."""
         return self.card(job).size(role, shape)
 
-    def is_hopeless(self, card: Card) -> bool:
-        """Whether too little is free now, or a gang that asks for no more, for no longer, has found no seats."""
-        return card.kin.simple and (card.low > self.room(card) or self.has_failed(card) or self._stays_too_long(card))
-
-    def _stays_too_long(self, card: Card) -> bool:
-        """Whether the gang would still be there when a promised stay begins, and there is too little room beside it."""
-        known = self._past.get(card.kin.alike)
-        return known is not None and card.length > known[0] - self.now and card.low > known[1]
-
-    def has_failed(self, card: Card) -> bool:
-        """The same, as far as it was found out in this pass."""
-        if not card.kin.simple:
-            return False
-        if card.low > self._room.get((card.kin.alike, 0), card.low):
-            return True
-        known = self.failed.get(card.kin.alike)
-        return known is not None and any(m <= card.low and n <= card.length for m, n in known)
-
-    def room(self, card: Card, until: int = 0) -> int:
-        """The most members that could sit from now until a moment, when this was first asked; it only gets less."""
-        known = self._room.get((card.kin.alike, until))
-        if known is None:
-            need, profile = card.needs[0][0], self.until(until or self.now + 1)
-            last = profile.slots(self.now, until)[1] if until else 1
-            outlook = Outlook(profile, need, 0, last, self.mask(need, profile))
-            known = self._room[card.kin.alike, until] = outlook.capacity()
-        return known
-
-    def room_past(self, card: Card, moment: int) -> int:
-        """No more members than this could sit from now until after the next moment at which a promised stay begins."""
-        known = self._past.get(card.kin.alike)
-        if known is None or known[0] != moment:
-            known = moment, self._find_room_past(card, moment) if card.kin.free else self.room(card, moment + 1)
-            self._past[card.kin.alike] = known
-        return known[1]
-
-    def _find_room_past(self, card: Card, moment: int) -> int:
-        need, profile = card.needs[0][0], self.until(self.now + 1)
-        mask, weight = self.mask(need, profile), profile.weight[: profile.count]
-        later = profile.members_at(moment, need.ask, mask)
-        both = int(np.minimum(profile.members(0, 1, need.ask, mask), later) @ weight)
-        same = sum(stay.low for stay in self._coming(moment) if stay.kin.free and stay.kin.alike == card.kin.alike)
-        return min(both, int(later @ weight) - same) if same else both
-
-    def note_started(self, card: Card) -> None:
-        """Where nothing but room in sum decides, everybody who starts leaves so much less of it."""
-        kin = card.kin
-        if not kin.free:
-            return
-        if (kin.alike, 0) in self._room:
-            self._room[kin.alike, 0] -= card.low
-        past = self._past.get(kin.alike)
-        if past is not None and card.length > past[0] - self.now:
-            self._past[kin.alike] = past[0], past[1] - card.low
-
-    def _coming(self, moment: int) -> list[Card]:
+    def coming(self, moment: int) -> list[Card]:
         """Who is to begin at a moment and has not been given seats yet."""
         return [self.card(sitting.job) for sitting in self._untaken if sitting.start == moment]
-
-    def note_hopeless(self, card: Card) -> None:
-        """Remember a request that found no seats: until something is given back, a larger one finds none either."""
-        # Whoever has nothing left to do asks for nobody, which says nothing about others.
-        if card.kin.simple and card.low:
-            self.room(card)
-            known = self.failed.setdefault(card.kin.alike, [])
-            known[:] = [(m, n) for m, n in known if m < card.low or n < card.length]
-            known.append((card.low, card.length))
 
     def not_before(self, card: Card) -> int:
         """No start before this moment: a request for no more and no longer was told so in this pass."""

@@ -12,6 +12,7 @@ from .policy import ALL
 if TYPE_CHECKING:
     from .desk import Desk
 
+Ints = NDArray[np.int64]
 
 EVERY_KIND = 8
 """More kinds are not told apart: looking at a few gangs too many costs less than looking over all of them again."""
@@ -22,61 +23,32 @@ class Lineup:
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
-        self._low: NDArray[np.int64] = np.zeros(64, np.int64)
-        self._kind: NDArray[np.int64] = np.full(64, -1, np.int64)
-        self._due: NDArray[np.int64] = np.full(64, NEVER, np.int64)
-        self._length: NDArray[np.int64] = np.zeros(64, np.int64)
+        self._low: Ints = np.zeros(64, np.int64)
+        self._kind: Ints = np.full(64, -1, np.int64)
+        self._due: Ints = np.full(64, NEVER, np.int64)
+        self._length: Ints = np.zeros(64, np.int64)
         self._kinds: dict[object, int] = {}
+        self._some: list[Job] = []
+        """One gang of each kind."""
         self._basis: tuple[int, int] = (-1, -1)
         self._news = News()
 
-    def hopeless(self, desk: "Desk") -> set[int]:
-        """Slots of gangs for which too little is free now, and which nobody owes a promise."""
+    def now(self, desk: "Desk") -> "Line":
+        """The gangs that wait in this decision."""
         self._update(desk)
         slots = np.fromiter(desk.view.queued, np.int64, len(desk.view.queued))
-        kinds, low, due = self._kind[slots], self._low[slots], self._due[slots]
+        due = self._due[slots]
         coming = due[due > desk.now]
         if len(coming):
             desk.wake(int(coming.min()))
-        judged = (kinds >= 0) & (due > desk.now)
-        none = judged & (low > self._rooms(desk, kinds[judged])[kinds])
-        first = desk.first_promised()
-        long = judged & ~none & (self._length[slots] > first - desk.now)
-        if long.any():
-            none |= long & (low > self._rooms(desk, kinds[long], first)[kinds])
-        for alike, known in desk.failed.items():
-            same = judged & (kinds == self._kinds.get(alike, -2))
-            for members, run in known:
-                none |= same & (low >= members) & (self._length[slots] >= run)
-        if desk.promised < desk.policy.reserve.depth:
-            none &= self._endless(desk, kinds, low, self._length[slots])
-        return set(slots[none].tolist())
-
-    def _endless(
-        self, desk: "Desk", kinds: NDArray[np.int64], low: NDArray[np.int64], length: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Which of them can be promised nothing, because nobody knows when there will be room."""
-        found = np.zeros(len(kinds), np.bool_)
-        for alike, members, run in desk.endless:
-            found |= (kinds == self._kinds.get(alike, -2)) & (low >= members) & (length >= run)
-        return found
-
-    def _rooms(self, desk: "Desk", kinds: NDArray[np.int64], past: int = 0) -> NDArray[np.int64]:
-        """The most members that could sit now, or from now until after a moment, by what is asked."""
-        rooms = np.zeros(len(self._kinds) + 1, np.int64)
-        for kind in set(kinds.tolist()):
-            card = desk.card(self._one_of(kind))
-            rooms[kind] = desk.room_past(card, past) if past else desk.room(card)
-        return rooms
-
-    def _one_of(self, kind: int) -> Job:
-        return next(job for slot, job in self._jobs.items() if self._kind[slot] == kind)
+        slots = slots[(self._kind[slots] >= 0) & (due > desk.now)]
+        return Line(slots, self._kind[slots], self._low[slots], self._length[slots], self._kinds, self._some)
 
     def _update(self, desk: "Desk") -> None:
         view = desk.view
         if self._basis != (view.ground, view.rules):
             self._basis = (view.ground, view.rules)
-            self._jobs, self._kinds = {}, {}
+            self._jobs, self._kinds, self._some = {}, {}, []
             self._news = News()
         if len(self._jobs) > 2 * len(view.queued) + 64:
             self._jobs = {slot: job for slot, job in self._jobs.items() if slot in view.queued}
@@ -98,10 +70,64 @@ class Lineup:
         queue = card.queue
         bound = job.life.promise is not None or job.life.pledge is not None
         simple = card.kin.simple and not bound
-        self._kind[slot] = self._kinds.setdefault(card.kin.alike, len(self._kinds)) if simple else -1
+        self._kind[slot] = self._number(card.kin.alike, job) if simple else -1
         self._low[slot], self._length[slot] = card.low, card.length
         most = job.gang.max_wait or (queue.max_wait if queue else 0) or desk.policy.reserve.max_wait
         self._due[slot] = job.gang.submitted + most if most else NEVER
+
+    def _number(self, alike: object, job: Job) -> int:
+        number = self._kinds.setdefault(alike, len(self._kinds))
+        if number == len(self._some):
+            self._some.append(job)
+        return number
+
+
+class Line:
+    """Gangs of one decision which nobody owes a promise and whose kind says all there is to say about their room."""
+
+    def __init__(
+        self, slots: Ints, kinds: Ints, low: Ints, length: Ints, numbers: dict[object, int], some: list[Job]
+    ) -> None:
+        self._slots, self._kinds, self._low, self._length = slots, kinds, low, length
+        self._numbers = numbers
+        self._some = some
+        self._here = _present(kinds)
+
+    def hopeless(self, desk: "Desk") -> set[int]:
+        """Slots of gangs for which too little is free now."""
+        kinds, low, length = self._kinds, self._low, self._length
+        none = low > self._rooms(desk, self._here)[kinds]
+        first = desk.first_promised()
+        long = ~none & (length > first - desk.now)
+        if long.any():
+            none |= long & (low > self._rooms(desk, _present(kinds[long]), first)[kinds])
+        for alike, known in desk.rooms.failed.items():
+            same = kinds == self._numbers.get(alike, -1)
+            for members, run in known:
+                none |= same & (low >= members) & (length >= run)
+        if desk.promised < desk.policy.reserve.depth:
+            none &= self._endless(desk)
+        return set(self._slots[none].tolist())
+
+    def _endless(self, desk: "Desk") -> NDArray[np.bool_]:
+        """Which of them can be promised nothing, because nobody knows when there will be room."""
+        found = np.zeros(len(self._slots), np.bool_)
+        for alike, members, run in desk.endless:
+            same = self._kinds == self._numbers.get(alike, -1)
+            found |= same & (self._low >= members) & (self._length >= run)
+        return found
+
+    def _rooms(self, desk: "Desk", kinds: list[int], past: int = 0) -> Ints:
+        """The most members that could sit now, or from now until after a moment, by what is asked."""
+        rooms = np.zeros(len(self._numbers) + 1, np.int64)
+        for kind in kinds:
+            card = desk.card(self._some[kind])
+            rooms[kind] = desk.rooms.room_past(card, past) if past else desk.rooms.room(card)
+        return rooms
+
+
+def _present(kinds: Ints) -> list[int]:
+    return np.bincount(kinds).nonzero()[0].tolist()
 
 
 def hopeless_kinds(desk: "Desk") -> int:

@@ -72,6 +72,18 @@ class Need:
         """Minimum, wanted and maximum members."""
         return sizes(self.role, self.shape)
 
+    def displaces(self, other: "Need") -> int:
+        """How many members of another need find no seat on a node, at least, for each member of this one there."""
+        if self.key != other.key or not other.ask:
+            return 0
+        asked = dict(self.ask)
+        return min(asked.get(resource, 0) // amount for resource, amount in other.ask)
+
+    def replaces(self, other: "Need") -> int:
+        """How many members of this need more find a seat on a node, at most, for each one less of another there."""
+        asked = dict(other.ask)
+        return max((-(-asked.get(resource, 0) // amount) for resource, amount in self.ask), default=0)
+
 
 class Seating:
     """Chosen nodes, by position in the line, and the members on each."""

@@ -8,12 +8,13 @@ seats splits columns: nodes of a class that were chosen are no longer like the o
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BLOCK, Blocks, Rows
+from .lanes import distinct, divided, taller, units, wider
 from .model import MOST_MEMBERS, NEVER
 from .releases import Releases
 from .tally import Ask, Bools, Ints, Lane, Tally
@@ -21,7 +22,6 @@ from .view import View
 
 __all__ = ["Ask", "Bools", "Ints", "Lane", "Profile"]
 
-T = TypeVar("T", bound=np.generic)
 MOST_TALLIES = 24
 """Kinds of requests whose room is kept count of; for any more it is found out each time."""
 
@@ -67,6 +67,8 @@ class Profile:
         self._seen: tuple[int, int, Ask, list[Lane]] | None = None
         self._counted: tuple[list[Lane], Bools, Ints] | None = None
         """What was last read: a gang is often seated where it was just found that it can be."""
+        self._at: dict[tuple[int, Ask], tuple[Bools, Ints]] = {}
+        """What was read of single moments."""
         self._origin: Rows | None = None
         """The view's class that each column was split off, once columns may be split."""
         self._owned = False
@@ -117,6 +119,10 @@ class Profile:
             seen = self._seen = (first, last, ask, rooms)
         return seen[3]
 
+    def _forget_seen(self) -> None:
+        self._seen = None
+        self._at.clear()
+
     def members(self, first: int, last: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column, during all of the slots."""
         rooms = self._rooms(first, last, ask)
@@ -129,16 +135,27 @@ class Profile:
     def _fits(self, rooms: list[Lane], ask: Ask) -> Lane:
         if not ask:
             return np.full(self.count, MOST_MEMBERS, np.int64)
-        fits = _divided(rooms[0], ask[0][1] // self.units[ask[0][0]])
+        fits = divided(rooms[0], ask[0][1] // self.units[ask[0][0]])
         for room, (resource, amount) in zip(rooms[1:], ask[1:], strict=True):
-            fits = np.minimum(fits, _divided(room, amount // self.units[resource]))
+            fits = np.minimum(fits, divided(room, amount // self.units[resource]))
         return cast("Lane", np.maximum(fits, 0))
 
     def members_at(self, moment: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column at one moment, which need not have a row."""
-        if self._taken:
-            self._begin_rows()
-        return (self._fits(self._rooms_at(moment, ask), ask) * mask).astype(np.int64, copy=False)
+        known = self._at.get((moment, ask))
+        if known is None or known[0] is not mask:
+            if self._taken:
+                self._begin_rows()
+            fits = (self._fits(self._rooms_at(moment, ask), ask) * mask).astype(np.int64, copy=False)
+            known = self._at[moment, ask] = mask, fits
+        return known[1]
+
+    def members_beside(self, moment: int, ask: Ask, mask: Bools, others: Ints, other_ask: Ask) -> Ints:
+        """The same beside so many others on a node of each column, who ask something else."""
+        held = dict(other_ask)
+        each = [held.get(resource, 0) // self.units[resource] for resource, _ in ask]
+        rooms = [room - others * less for room, less in zip(self._rooms_at(moment, ask), each, strict=True)]
+        return (self._fits(rooms, ask) * mask).astype(np.int64, copy=False)
 
     def leftover(self, first: int, resource: int) -> Ints:
         """Free amount of a resource in one slot, in whole amounts."""
@@ -151,11 +168,11 @@ class Profile:
         if self.has_future:
             return
         self.has_future = True
-        self._seen = None
+        self._forget_seen()
         view, releases = self.view, self.releases
         times, row = np.unique(releases.at, return_inverse=True)
         self.times = [self.now, *times.tolist()]
-        self.units, kinds = _units(view)
+        self.units, kinds = units(view)
         self._blocks = Blocks(len(self.times))
         self.rows = self._blocks.rows
         width = self.count + max(16, self.count // 2)
@@ -299,7 +316,7 @@ class Profile:
                 return []
             tally = self._tallies.setdefault(resources, Tally(resources, self.lanes, self._height()))
             units = [amount // self.units[resource] for resource, amount in ask]
-            number = tally.add(ask, key, units, _wider(mask, len(self.weight)))
+            number = tally.add(ask, key, units, wider(mask, len(self.weight)))
             tally.count(number, self.lanes, self.rows, self.weight[: self.count])
         assert tally is not None
         return ((tally.of(number)[self.rows[slot:]] < members).nonzero()[0] + slot).tolist()
@@ -389,15 +406,15 @@ class Profile:
             self._widen_columns(self.count + 16)
 
     def _widen_columns(self, width: int) -> None:
-        self.weight, self.kind = _wider(self.weight, width), _wider(self.kind, width)
-        self.usable = _wider(self.usable, width)
+        self.weight, self.kind = wider(self.weight, width), wider(self.kind, width)
+        self.usable = wider(self.usable, width)
         if self.first is not None:
-            self.first = _wider(self.first, width)
-        self.lanes = [_wider(lane, width) for lane in self.lanes]
-        self._lows = [_wider(low, width) for low in self._lows]
+            self.first = wider(self.first, width)
+        self.lanes = [wider(lane, width) for lane in self.lanes]
+        self._lows = [wider(low, width) for low in self._lows]
         for tally in self._tallies.values():
             tally.grow(self._height(), width)
-        self._origin = _wider(self.origins(), width)
+        self._origin = wider(self.origins(), width)
 
     def _split(self, positions: Rows, counts: Ints) -> NDArray[np.int32]:
         """Columns of their own for the chosen nodes: one for each (old column, members) pair."""
@@ -431,7 +448,7 @@ class Profile:
         if new >= len(self.weight):
             self._widen_columns(new + max(16, new // 2))
         self.count += 1
-        self._seen = None
+        self._forget_seen()
         for column in (self.kind, self.usable, self._origin):
             assert column is not None
             column[new] = column[origin]
@@ -443,9 +460,9 @@ class Profile:
 
     def _subtract(self, start: int, end: int, columns: NDArray[np.int32], counts: Ints, ask: Ask, sign: int) -> None:
         first, last = self._window(start, end)
-        self._seen = None
+        self._forget_seen()
         rows = self.rows[first:last]
-        where, many = _distinct(columns, counts)
+        where, many = distinct(columns, counts)
         cells = rows[:, None] * len(self.weight) + where
         touched = {resource for resource, _ in ask}
         tallies = [tally for tally in self._tallies.values() if not touched.isdisjoint(tally.resources)]
@@ -490,7 +507,7 @@ class Profile:
         self._copy_rows(source, self._blocks.insert(at - 1))
         self.rows = self._blocks.rows
         self.times.insert(at, moment)
-        self._seen = None
+        self._forget_seen()
 
     def _begin_rows(self) -> None:
         """From now on what ends later than now has a row where it ends."""
@@ -498,7 +515,7 @@ class Profile:
             return
         self._has_few = True
         self._own()
-        self.lanes = [_taller(_wider(lane, len(self.weight)), BLOCK) for lane in self.lanes]
+        self.lanes = [taller(wider(lane, len(self.weight)), BLOCK) for lane in self.lanes]
         for _, end, positions, counts, ask, sign in list(self._taken.values()):
             self.mark(end)
             if self.now < end < NEVER and not self.has_future:
@@ -515,7 +532,7 @@ class Profile:
             lane[new, : self.count] = self._row_at(at - 1, moment, resource)
         self.times.insert(at, moment)
         self.rows = np.concatenate((self.rows[:at], [new], self.rows[at:]))
-        self._seen = None
+        self._forget_seen()
 
     def next_moment(self) -> int:
         """The next moment at which something is expected to end, or was taken to begin or to end."""
@@ -541,46 +558,7 @@ class Profile:
             tally.copy_rows(old, new)
 
     def _heighten(self, height: int) -> None:
-        self.lanes = [_taller(lane, height) for lane in self.lanes]
-        self._lows = [_taller(low, height // BLOCK) for low in self._lows]
+        self.lanes = [taller(lane, height) for lane in self.lanes]
+        self._lows = [taller(low, height // BLOCK) for low in self._lows]
         for tally in self._tallies.values():
             tally.grow(height, len(self.weight))
-
-
-def _units(view: View) -> tuple[list[int], list[type[np.signedinteger]]]:
-    """The unit each resource is counted in, and the smallest integer that holds a node full of them."""
-    kinds: list[type[np.signedinteger]] = []
-    for unit, most in zip(view.units, view.most, strict=True):
-        size = most // max(unit, 1)
-        kinds.append(
-            np.int8 if size <= 60 else np.int16 if size <= 16_000 else np.int32 if size < 1 << 30 else np.int64
-        )
-    return [max(unit, 1) for unit in view.units], kinds
-
-
-def _divided(amounts: Lane, units: int) -> Lane:
-    if units <= 1:
-        return amounts
-    if units >> (8 * amounts.itemsize - 1):
-        return np.zeros_like(amounts)
-    return amounts // amounts.dtype.type(units)
-
-
-def _distinct(columns: NDArray[np.int32], counts: Ints) -> tuple[Rows, Ints]:
-    """Each column once, and the members on each of its nodes."""
-    if len(columns) == 1:
-        return columns.astype(np.intp), counts
-    found = dict(zip(columns.tolist(), counts.tolist(), strict=True))
-    return np.fromiter(found, np.intp, len(found)), np.fromiter(found.values(), np.int64, len(found))
-
-
-def _wider(array: NDArray[T], width: int) -> NDArray[T]:
-    more = width - array.shape[-1]
-    if more <= 0:
-        return array.copy()
-    shape = (*array.shape[:-1], more)
-    return np.concatenate([array, np.zeros(shape, array.dtype)], axis=-1)
-
-
-def _taller(array: NDArray[T], height: int) -> NDArray[T]:
-    return np.concatenate([array, np.zeros((height - len(array), array.shape[1]), array.dtype)])

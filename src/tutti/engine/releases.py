@@ -20,6 +20,7 @@ class Releases:
         self.classes = view.entry_class[live]
         self.amounts = view.entry_amount[:, live]
         self._width = len(view.class_weight)
+        self._between: dict[tuple[int, int, int], Ints] = {}
 
     def first(self) -> int:
         """The next end."""
@@ -27,9 +28,11 @@ class Releases:
 
     def between(self, after: int, until: int, resource: int) -> Ints:
         """What is given back of a resource on a node of each class, after a moment and up to another."""
-        which = ((self.at > after) & (self.at <= until)).nonzero()[0]
-        back = np.zeros(self._width, np.int64)
-        np.add.at(back, self.classes[which], self.amounts[resource, which])
+        back = self._between.get((after, until, resource))
+        if back is None:
+            which = ((self.at > after) & (self.at <= until)).nonzero()[0]
+            back = self._between[after, until, resource] = np.zeros(self._width, np.int64)
+            np.add.at(back, self.classes[which], self.amounts[resource, which])
         return back
 
 
