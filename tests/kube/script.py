@@ -125,6 +125,11 @@ class Script:
             )
         )
 
+    async def do_pod(self, plain: list[str], said: dict[str, str]) -> None:
+        """pod NAME GPUS [labels=JSON] [annotations=JSON]: one by itself"""
+        more = {name: msgspec.json.decode(said[name]) for name in ("labels", "annotations") if name in said}
+        await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), **more))
+
     def _pod(self, name: str, group: str, gpus: int, extra: dict[str, Any], said: dict[str, str]) -> dict[str, Any]:
         more: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(extra))
         more |= {"owner": said["owner"]} if "owner" in said else {}

@@ -23,6 +23,7 @@ from .view import View
 from .whole import allowed, shapes_of
 
 MOST_LISTED = 50
+QUEUES_NAMED = 4
 """Blockers, domains and gangs ahead beyond this many are counted but not listed."""
 FIT_TO_LOOK = frozenset(Token) - {Token.INVALID}
 """Tokens of gangs whose members can be looked at at all."""
@@ -153,6 +154,17 @@ def known(view: View, gang: str) -> Job:
     return job
 
 
+def _detail(desk: Desk, job: Job, reason: Reason) -> str:
+    """What the reason says, and where a queue is named that does not exist, which ones do."""
+    queues = desk.view.queues
+    if reason.token is not Token.QUEUE_CLOSED or job.gang.queue in queues or not queues:
+        return reason.detail
+    close = get_close_matches(job.gang.queue, queues, n=QUEUES_NAMED, cutoff=0.4)
+    first = [*close, *(name for name in sorted(queues) if name not in close)][:QUEUES_NAMED]
+    more = f" and {len(queues) - len(first)} more" if len(queues) > len(first) else ""
+    return f"{reason.detail}; there are {', '.join(map(repr, first))}{more}"
+
+
 # -- gangs that have seats
 
 
@@ -204,7 +216,7 @@ def _of_waiting(desk: Desk, job: Job, reason: Reason, plan: Plan) -> Explanation
         queue=job.gang.queue,
         token=reason.token,
         kind=reason.kind,
-        detail=reason.detail,
+        detail=_detail(desk, job, reason),
         waited=max(desk.now - job.gang.submitted, 0),
         asked=seen.asked if seen else 0,
         placeable=seen.placeable if seen else 0,

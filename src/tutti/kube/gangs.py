@@ -26,6 +26,7 @@ class Seen:
         "gang",
         "gated",
         "group",
+        "heralds",
         "labels",
         "marks",
         "movable",
@@ -60,6 +61,8 @@ class Seen:
         self.gang = ""
         self.group = ""
         """The group it names, which may be a part of its gang."""
+        self.heralds = ""
+        """A group that it declares and is not in."""
         self.part = ""
         self.rank = -1
         self.node = ""

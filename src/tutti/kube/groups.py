@@ -53,11 +53,7 @@ class Groups:
 
     def _enter(self, seen: Seen, name: str, said: Declared | None) -> GangSeen:
         """A pod of a group, the group's name, and what the pod says of it by itself."""
-        self._members[seen.group] += 1
-        if said is not None and seen.group not in self._said:
-            self._said[seen.group] = said
-            if seen.group not in self.groups:
-                self._declare(said, seen.group)
+        self._count_in(seen.group, said)
         seen.gang = self._into.get(seen.group, seen.group)
         if seen.group in self._into:
             seen.part = name
@@ -65,17 +61,34 @@ class Groups:
         gang.pods[seen.uid] = seen
         return gang
 
+    def _herald(self, seen: Seen, said: Declared) -> None:
+        """A pod declares a group that it is not in."""
+        seen.heralds = said.key
+        self._count_in(said.key, said)
+
+    def _count_in(self, group: str, said: Declared | None) -> None:
+        self._members[group] += 1
+        if said is not None and group not in self._said:
+            self._said[group] = said
+            if group not in self.groups:
+                self._declare(said, group)
+
+    def _count_out(self, group: str) -> None:
+        self._members[group] -= 1
+        if not self._members[group]:
+            del self._members[group]
+            said = self._said.pop(group, None)
+            if said is not None and self.groups.get(group) is said:
+                self._undeclare(group)
+
     def _leave(self, seen: Seen) -> None:
-        self._members[seen.group] -= 1
         gang = self.gangs.get(seen.gang)
         if gang is not None:
             gang.pods.pop(seen.uid, None)
             self.dirty_gangs[seen.gang] = None
-        if not self._members[seen.group]:
-            del self._members[seen.group]
-            said = self._said.pop(seen.group, None)
-            if said is not None and self.groups.get(seen.group) is said:
-                self._undeclare(seen.group)
+        self._count_out(seen.group)
+        if seen.heralds:
+            self._count_out(seen.heralds)
 
     # -- declarations come and go
 

@@ -11,7 +11,18 @@ from tutti.engine.model import NodeState, Queue
 from tutti.jobs.kube import objects
 from tutti.jobs.kube.declared import gang_name
 from tutti.jobs.kube.gang import Ground as Known
-from tutti.jobs.kube.read import OURS, asked_queue, declared, from_pod, is_gated, is_movable, member, refused, run_time
+from tutti.jobs.kube.read import (
+    OURS,
+    asked_queue,
+    declared,
+    for_others,
+    from_pod,
+    is_gated,
+    is_movable,
+    member,
+    refused,
+    run_time,
+)
 from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
 
 from .gangs import GangSeen, Seen
@@ -233,6 +244,8 @@ class Intake(Groups):
         seen.queue, seen.movable, seen.refused = asked_queue(pod), is_movable(pod), refused(pod)
         seen.group = gang_name(seen.namespace, said.group, said.dialect)
         gang = self._enter(seen, said.group, from_pod(pod, said))
+        if said.dialect == OURS and (others := for_others(pod)) is not None:
+            self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
         gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
 

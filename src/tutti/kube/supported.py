@@ -53,6 +53,7 @@ REFUSED = (
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
     Field("annotations gpu-fraction, gpu-memory (KAI)", "devices are not shared"),
     Field("annotation scheduling.koordinator.sh/reservation-affinity", "Reservations are not read"),
+    Field("YuniKorn's task groups without an application", "nobody knows who belongs together"),
     Field("several entries of Volcano's subGroupPolicy", "one is understood"),
     Field("KAI's minSubGroup below the number of sub-groups", "such a group starts whole"),
     Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),

@@ -16,6 +16,7 @@ from tutti.engine.explain import explain
 from tutti.engine.model import Token
 from tutti.engine.plan import Reason
 from tutti.jobs.kube.declared import Declared
+from tutti.jobs.kube.dialects import yunikorn
 from tutti.jobs.kube.objects import Thing
 from tutti.views.why import sentence as in_words
 
@@ -231,6 +232,8 @@ class Teller:
             return None
         name, _, dialect = gang.key.partition("@")
         text = f"its group {name} ({dialect or 'native'}) is not there, or only in a version that is not read"
+        if dialect == yunikorn.NAME:
+            text = f"no pod of application {name} carries the annotation {yunikorn.TASK_GROUPS}"
         return News("waiting", "WaitingForMembers", text)
 
     def _over(self, gang: GangSeen) -> News | None:

@@ -29,6 +29,7 @@ from .quantity import BadQuantity, amount
 from .wants import HOSTNAME, Wants
 
 NODE = "node"
+YUNIKORN = "yunikorn"
 STALE = 10 * MINUTE
 
 
@@ -126,14 +127,17 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
     unsupported = declared.unsupported or facts.refused
     unsupported = unsupported or next((kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), "")
-    problems = (*declared.problems, *facts.problems)
+    problems = (*declared.problems, *facts.problems, *_strange_parts(declared, present))
+    queue = _queue(declared, ground, facts.queue)
+    if _is_unheeded(declared, ground, facts.queue):
+        problems = (*problems, f"it names the queue {declared.queue!r} and YuniKorn has none here; it is in {queue!r}")
     priority = _priority(declared, facts, ground)
     lasts = declared.preemptible_below is not None and priority >= declared.preemptible_below
     preemptible = declared.preemptible and not lasts
     gang = Gang(
         declared.key,
         roles,
-        queue=_queue(declared, ground, facts.queue),
+        queue=queue,
         user=facts.user or declared.namespace,
         priority=priority,
         submitted=facts.submitted,
@@ -150,6 +154,12 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         unsupported=unsupported,
     )
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted)
+
+
+def _strange_parts(declared: Declared, present: Mapping[Kin, int]) -> Iterable[str]:
+    """Pods of task groups that their application does not have."""
+    for name in {kin.part for kin in present} - set(declared.parts) if declared.dialect == YUNIKORN else ():
+        yield f"there is no task group {name!r} in the application; there are {', '.join(map(repr, declared.parts))}"
 
 
 def _resizing(declared: Declared, roles: tuple[Role, ...], facts: Facts) -> Resizing:
@@ -294,14 +304,23 @@ def _key(key: str, ground: Ground) -> str:
 
 
 def _queue(declared: Declared, ground: Ground, asked: Asked) -> str:
-    """The queue it names; else the one that is meant where it lives. YuniKorn lets people leave the root out."""
+    """The queue it names; else the one that is meant where it lives.
+
+    YuniKorn lets people leave the root out, and without a tree of queues it goes by namespaces, whatever they name.
+    """
     named = asked.ours or declared.queue or (asked.theirs if _known(asked.theirs, ground) else "")
-    if named:
+    if named and not _is_unheeded(declared, ground, asked):
         return _known(named, ground) or named
     for local in (declared.local_queue, asked.local, f"{declared.namespace}/"):
         if local in ground.local_queues:
             return ground.local_queues[local]
     return declared.namespace if declared.namespace in ground.queues else "default"
+
+
+def _is_unheeded(declared: Declared, ground: Ground, asked: Asked) -> bool:
+    """Whether the queue it names means nothing here: YuniKorn's, where there is no tree of its queues."""
+    named = declared.queue if declared.dialect == YUNIKORN and not asked.ours else ""
+    return bool(named and ground.queues) and "root" not in ground.queues and not _known(named, ground)
 
 
 def _known(name: str, ground: Ground) -> str:

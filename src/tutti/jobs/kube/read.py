@@ -134,6 +134,12 @@ def from_pod(pod: Pod, said: Member) -> Declared | None:
     return reader(pod, said.group) if reader is not None else None
 
 
+def for_others(pod: Pod) -> Declared | None:
+    """What a pod declares for a group it is not in itself."""
+    annotations = pod.metadata.annotations
+    return yunikorn.for_others(pod) if annotations and yunikorn.TASK_GROUPS in annotations else None
+
+
 def alone(pod: Pod) -> Declared:
     """A pod without a group: a gang of one."""
     meta = pod.metadata
@@ -143,7 +149,9 @@ def alone(pod: Pod) -> Declared:
 def refused(pod: Pod) -> str:
     """What a pod asks for by annotation that cannot be had; nothing where there is no such thing."""
     annotations = pod.metadata.annotations
-    return next((f"annotation {name}" for name in REFUSED if name in annotations), "") if annotations else ""
+    if not annotations:
+        return ""
+    return next((f"annotation {name}" for name in REFUSED if name in annotations), "") or yunikorn.nameless(pod)
 
 
 def is_gated(pod: Pod) -> bool:

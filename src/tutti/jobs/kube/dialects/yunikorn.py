@@ -17,16 +17,17 @@ TASK_GROUPS, TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.or
 
 
 def of_pod(pod: Pod) -> Member | None:
-    """By application; pods outside any task group are scheduled one by one."""
-    both = {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
-    part = both.get(TASK_GROUP, "")
-    name = both.get(APP) or both.get("applicationId") or both.get("spark-app-selector")
-    return Member(NAME, name, part, completion_index(pod)) if name and part else None
+    """By application; pods outside any task group, and who makes the others, are scheduled one by one."""
+    both = _written(pod)
+    part, name = both.get(TASK_GROUP, ""), _application(both)
+    if not name or not part or _makes_others(both):
+        return None
+    return Member(NAME, name, part, completion_index(pod))
 
 
 def from_pod(pod: Pod, name: str) -> Declared | None:
     """The task groups, from the pod that carries them."""
-    both = {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
+    both = _written(pod)
     written = both.get(TASK_GROUPS)
     if written is None:
         return None
@@ -46,6 +47,42 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         problems=tuple(reading.problems),
         unsupported=reading.refused,
     )
+
+
+def for_others(pod: Pod) -> Declared | None:
+    """Task groups that a pod declares and is not in itself: it starts alone, for it may be the one to make them."""
+    both = _written(pod)
+    name = _application(both)
+    if TASK_GROUPS not in both or not name or (TASK_GROUP in both and not _makes_others(both)):
+        return None
+    found = from_pod(pod, name)
+    own = both.get(TASK_GROUP)
+    if found is None or own not in found.parts:
+        return found
+    parts = {part: said for part, said in found.parts.items() if part != own or said.min > 1}
+    if own in parts:
+        parts[own] = Part(parts[own].min - 1)
+    return msgspec.structs.replace(found, parts=parts, min=found.min - 1) if parts else None
+
+
+def nameless(pod: Pod) -> str:
+    """What is wrong with a pod of a task group that does not say of which application."""
+    both = _written(pod)
+    key = next((key for key in (TASK_GROUP, TASK_GROUPS) if key in both), "")
+    return f"annotation {key} without a label applicationId" if key and not _application(both) else ""
+
+
+def _written(pod: Pod) -> dict[str, str]:
+    return {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
+
+
+def _application(both: dict[str, str]) -> str:
+    return both.get(APP) or both.get("applicationId") or both.get("spark-app-selector") or ""
+
+
+def _makes_others(both: dict[str, str]) -> bool:
+    """Whether the other pods come only when this one runs."""
+    return both.get("spark-role") == "driver"
 
 
 def _groups(written: str, reading: Reading) -> list[dict[str, Any]]:
