@@ -101,6 +101,34 @@ def test_what_the_cluster_refuses_is_said_plainly(play):
     play(scene)
 
 
+def test_commands_go_by_the_settings_that_are_in_the_cluster(play, tmp_path):
+    def settings(text):
+        meta = {"name": "tutti", "namespace": "tutti-system"}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"config.toml": text}}
+
+    async def scene(play):
+        await play.nodes(2)
+        await play.stage.make(*gang("a", 1, annotations={"tutti.dev/queue": "team"}))
+        assert "there is no queue 'team'" in command(play, "kube", "why", "a")
+        await play.stage.make_one(settings("[queues.team]\nweight = 3\n"))
+        place = "/api/v1/namespaces/tutti-system/configmaps/tutti"
+        try:
+            assert "starts now" in command(play, "kube", "why", "a")
+            told = msgspec.json.decode(command(play, "kube", "queues", "-o", "json"))
+            rows = {row["name"]: row for row in told["queues"]}
+            assert (rows["team"]["weight"], rows["team"]["deserved"], rows["team"]["borrowed"]) == (3, 16, 0)
+            empty = tmp_path / "empty.toml"
+            empty.write_text("")
+            assert "there is no queue" in command(play, "kube", "why", "a", "--config", str(empty))
+            await play.stage.patch(place, {"data": {"config.toml": "nonsense = 1"}})
+            for words in (("queue", "--kube"), ("kube", "doctor")):
+                assert "configmap tutti-system/tutti" in asked(play, *words).stderr
+        finally:
+            await play.stage.remove(place)
+
+    play(scene)
+
+
 def test_a_cluster_that_is_not_there_is_not_an_empty_one(control_plane, monkeypatch):
     monkeypatch.setattr(api, "TRIES", 1)
     credentials = from_file(control_plane.kubeconfig(server="https://127.0.0.1:1"))
@@ -130,6 +158,7 @@ def test_people_can_ask(play, tmp_path):
         assert "0 free of 8" in command(play, "nodes", "--kube")
         assert "2 pods got nodes" in command(play, "kube", "story", "default/a")
         assert "default/b" in command(play, "what-if", "--kube", "--add-nodes", "2x8")
+        assert "deserved" in command(play, "queues", "--kube")
         assert plugin(play, "queue", "-o", "name").split() == ["default/a", "default/b"]
         command(play, "kube", "snapshot", str(tmp_path / "view.json"))
         assert b"default/b" in (tmp_path / "view.json").read_bytes()

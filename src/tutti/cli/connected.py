@@ -14,7 +14,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 CLUSTER = (
     click.option("--kubeconfig", metavar="FILE", default=None, help="How to reach the cluster; a pod knows by itself."),
     click.option("--context", metavar="NAME", default=None, help="A context of that file."),
-    click.option("--config", "settings", metavar="FILE", default=None, help="Settings of its scheduler, in TOML."),
+    click.option(
+        "--config",
+        "settings",
+        metavar="FILE",
+        default=None,
+        help="Settings of its scheduler, in TOML, instead of those in the cluster.",
+    ),
 )
 
 
@@ -40,7 +46,7 @@ def whom(kube: bool, kubeconfig: str | None, context: str | None, settings: str 
     from tutti.kube import config, credentials  # noqa: PLC0415
     from tutti.kube.ask import Asking  # noqa: PLC0415
 
-    return Asking(credentials.find(kubeconfig, context), config.read(settings))
+    return Asking(credentials.find(kubeconfig, context), config.read(settings) if settings else None)
 
 
 def only_kube(command: click.Command) -> click.Command:

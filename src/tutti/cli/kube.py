@@ -8,6 +8,7 @@ import click
 from tutti.cli.connected import only_kube, whom
 from tutti.cli.nodes import nodes
 from tutti.cli.queue import queue
+from tutti.cli.queues import queues
 from tutti.cli.story import story
 from tutti.cli.what_if import what_if
 from tutti.cli.why import why
@@ -67,13 +68,14 @@ def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> Non
     from tutti.errors import Refused  # noqa: PLC0415
     from tutti.kube import config, credentials  # noqa: PLC0415
     from tutti.kube.api import Api  # noqa: PLC0415
+    from tutti.kube.ask import settings  # noqa: PLC0415
     from tutti.kube.doctor import examine  # noqa: PLC0415
     from tutti.kube.plain import plainly  # noqa: PLC0415
 
     async def ask() -> list[Any]:
         api = Api(credentials.find(kubeconfig, context))
         try:
-            return list(await examine(api, config.read(file)))
+            return list(await examine(api, config.read(file) if file else await settings(api)))
         finally:
             api.close()
 
@@ -87,7 +89,7 @@ def doctor(kubeconfig: str | None, context: str | None, file: str | None) -> Non
         raise Refused("something is missing.", hint="see above")
 
 
-for shared in (queue, why, story, nodes, what_if):
+for shared in (queue, queues, why, story, nodes, what_if):
     kube.add_command(only_kube(shared))
 
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import click
 
-from tutti.api.client import Client
+from tutti.cli.connected import also_kube, whom
 from tutti.cli.output import empty_without_daemon, output_option, show
 
 
 @click.command()
 @output_option
-def queues(output: str) -> None:
+@also_kube
+def queues(output: str, kube: bool, **cluster: str | None) -> None:
     """List queues, their limits and their use.
 
     List queues with their limits, who waits and runs in each, how many devices each deserves, holds and borrows, and
@@ -18,7 +19,7 @@ def queues(output: str) -> None:
     """
     from tutti.views.table import table  # noqa: PLC0415 - not needed for --help
 
-    answer = empty_without_daemon(lambda: Client().get("/v1/queues"), {"queues": []})
+    answer = empty_without_daemon(lambda: whom(kube, **cluster).get("/v1/queues"), {"queues": []})
     found = answer["queues"]
 
     def lines() -> list[str]:

@@ -21,7 +21,7 @@ import tutti
 from tutti.api import types as t
 from tutti.api.http import Request
 from tutti.api.news import Feed
-from tutti.api.rows import queue_rows
+from tutti.api.rows import deserved_devices, queue_rows
 from tutti.drive.estimates import Errors
 from tutti.drive.forecasts import Budget, Forecaster
 from tutti.drive.foretold import forecast_json, forecast_text
@@ -198,8 +198,10 @@ class Service:
         return t.Nodes(nodes=found, levels=levels, largest=free, source="kubernetes", notes=crossing)
 
     async def queues(self) -> t.Queues:
-        world = self.scheduler.driver.world
-        return t.Queues(queues=queue_rows(world, self.device, rows.used(world, self.device)))
+        driver = self.scheduler.driver
+        deserved = await asyncio.to_thread(deserved_devices, driver.world.view(), now_us(), driver.policy, self.device)
+        world = driver.world
+        return t.Queues(queues=queue_rows(world, self.device, rows.used(world, self.device), deserved))
 
     async def plan(self, asked: t.Submission | None, by: Request) -> t.PlanAnswer:
         if asked is not None:
