@@ -114,7 +114,8 @@ MORE = {
     "sinfo": "Nodes by partition (a queue) and state: `idle`, `mix`, `alloc`, `drain` or `down`.",
     "srun": "Each task has its number and its share of the devices.",
     "train": "Ends with the exit code of the loop; `tutti train --help` lists the options of [the library](train.md).",
-    "kube": "`queue`, `queues`, `why`, `story`, `nodes` and `what-if` are the commands above with `--kube`; `kubectl tutti` is "
+    "kube": "`queue`, `queues`, `why`, `story`, `nodes` and `what-if` are the commands above with `--kube`; "
+    "`kubectl tutti` is "
     "`tutti kube`. See [Kubernetes](kubernetes.md).",
     "serve": "[How to use the page](../how-to/use-the-page.md)",
     "setup": "[Share a box](../how-to/share-a-box.md)",
