@@ -2,8 +2,10 @@
 They are on one box here, and share nothing but its loopback.
 """
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -216,6 +218,81 @@ def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
     assert one["domains"] == other["domains"] == {"n0": 2, "n1": 2}
     assert [one["run"], other["run"], one["replicas"]] == ["r", "r.n1", 4]
     check(first, second, samples=600)
+
+
+class Storm:
+    """Machines that are lost, asked to go and started again, and members that are killed or frozen on any of them."""
+
+    def __init__(self, cluster, draw, loop):
+        self.draw = draw
+        self.start = lambda node, **named: cluster(
+            node, "--max-restarts", 10**6, "--wait", 120, machines=3, loop=loop, **named
+        )
+        self.machines = [self.start(node) for node in range(3)]
+        self.out = self.machines[0].out
+
+    @property
+    def first(self):
+        return self.machines[0]
+
+    def until_whole(self):
+        """All six compute, and a step was committed since."""
+        until(lambda: self.is_over() or self.status().get("world") == 6, self.first)
+        step = self.status()["step"]
+        until(lambda: self.is_over() or self.status()["step"] > step, self.first)
+
+    def status(self):
+        # What a first machine that was lost said last is not what the next one says.
+        return self.first.status() if self.first.events("formed") else {"step": -1}
+
+    def is_over(self):
+        return not self.first.is_running()
+
+    def strike(self):
+        kind, node = self.draw.choice(["kill", "stop", "lose", "lose", "leave"]), self.draw.randrange(3)
+        if kind in ("kill", "stop"):
+            pids = self.first.pids()
+            if pids:
+                number = signal.SIGKILL if kind == "kill" else signal.SIGSTOP
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.draw.choice(sorted(pids.values())), number)
+        elif kind == "leave" and node:
+            self.machines[node].signal(signal.SIGTERM)
+            assert self.machines[node].finish() in (0, Exit.RELEASED), self.machines[node].said()
+            self.replace(node)
+        else:
+            lose(self.machines[node], node)
+            self.replace(node)
+
+    def replace(self, node):
+        self.machines[node].finish()
+        if node == 0:
+            self.machines[0] = self.start(0, env={"OUT": str(self.out)})
+            self.machines[0].out = self.out
+        elif not self.is_over():
+            self.machines[node] = self.start(node)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+def test_a_storm_over_machines_leaves_no_trace(cluster, wrap):
+    seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
+    blows = max(3, int(os.environ.get("TUTTI_STORM", "30")) // 10)
+    samples = 12 * 40 * blows
+    loop = {"samples": samples, "sleep": 0.01, "wrap": wrap, "epochs": 1}
+    storm = Storm(cluster, random.Random(seed), loop)
+    for _ in range(blows):
+        storm.until_whole()
+        if storm.is_over():
+            break
+        storm.strike()
+    assert storm.first.finish_within(LIMIT_S + 20 * blows) == 0, f"seed {seed}:\n{storm.first.said()}"
+    for run in storm.machines:
+        run.finish()
+    check_samples(storm.first, epochs=1, samples=samples)
+    same_on_all(storm.first)
+    assert storm.first.leftovers() == []
 
 
 # without processes

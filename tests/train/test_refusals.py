@@ -22,6 +22,7 @@ from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out
 from tutti.train.state import Protected
 from tutti.train.sync import remembered_steps
+from tutti.train.zygote import end_with_parent
 
 
 @pytest.fixture
@@ -367,6 +368,14 @@ def test_a_signal_while_the_first_process_starts_is_heard_when_it_can_be_ended()
         assert heard == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_member_whose_launcher_is_gone_before_it_begins_ends():
+    child = os.fork()
+    if child == 0:
+        end_with_parent(os.getpid(), signal.SIGTERM)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 def test_a_home_that_cannot_be_is_said_in_one_line(capsys, monkeypatch):

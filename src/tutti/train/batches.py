@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.train import recover
+from tutti.train import hold, recover
 from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered
 from tutti.train.errors import DataChanged, TrainError
 from tutti.train.feed import STREAM, Feed, feed_of
@@ -62,6 +62,11 @@ def batches(
     feed = feed_of(dataset, collate, loader)
     check_batch(plan.batch(1), len(feed), 1)
     recover.enter(job)
+    is_behind = job.came_later and is_over(job, plan)
+    if not job.course.length or job.course.epoch in plan.epochs:
+        job.course.opened = plan.epochs.stop - 1
+    if job.has_to_move:
+        recover.move(job)
     wanted = {
         "seed": plan.seed,
         "length": len(feed),
@@ -71,6 +76,7 @@ def batches(
         "per_member": plan.per_member,
         "lr_rule": plan.lr_rule,
     }
+    hold.HoldingGroup.passes = False
     job.course.open(wanted)
     job.delivers(feed.delivery)
     while job.course.epoch in plan.epochs or job.course.epoch < plan.epochs.start:
@@ -86,6 +92,13 @@ def batches(
         yield from one_step(job, feed, plan, plan.deal(start, stop, job.world))
     if job.course.epoch >= plan.epochs.stop:
         recover.stop_holding(job)
+        hold.HoldingGroup.passes = is_behind
+
+
+def is_over(job: Job, plan: Plan) -> bool:
+    """Whether the others have left what follows this loop behind them."""
+    course = job.course
+    return course.epoch >= plan.epochs.stop and not (course.epoch == plan.epochs.stop and course.is_between)
 
 
 def end_epoch(job: Job, position: int) -> None:
@@ -99,7 +112,8 @@ def one_step(job: Job, feed: Feed, plan: Plan, deal: Deal) -> Iterator[Any]:
     """The pieces of one attempt at one step; the attempt ends early when the ranks change."""
     course = job.course
     expected = feed.checksum(deal.start, deal.stop, course.seed, course.epoch)
-    step = job.step_now = Step(job, deal, plan.numerics, expected)
+    is_last = deal.stop >= course.length and course.epoch + 1 >= plan.epochs.stop
+    step = job.step_now = Step(job, deal, plan.numerics, expected, is_last)
     place = (job.generation, course.step)
     try:
         if not deal.pieces[job.rank]:

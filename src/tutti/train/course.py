@@ -20,6 +20,7 @@ KEPT = (
     "per_member",
     "lr_rule",
     "lr_world",
+    "opened",
 )
 
 
@@ -38,7 +39,14 @@ class Course:
     per_member: int = 0
     lr_rule: str = ""
     lr_world: int = 0
+    opened: int = 0
+    """The last epoch of the loop that was begun last."""
     ledger: ledger.Ledger = field(default_factory=ledger.Ledger)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether a loop has ended and the next has not begun."""
+        return self.epoch > self.opened and not self.cursor
 
     def advance(self, start: int, stop: int) -> None:
         """A step was committed: note its samples and move on."""

@@ -44,7 +44,7 @@ class Group:
     def failure(self) -> str:
         return self.pg.failure if dist.is_initialized() else "there is no group"
 
-    def form(self, generation: Generation, member: str, is_stale: Callable[[], bool]) -> None:
+    def form(self, generation: Generation, member: str, is_stale: Callable[[], bool], is_patient: bool = False) -> None:
         """Meet the other members; GroupLost when they do not come, or when a newer generation makes this one stale."""
         rank = generation.rank(member)
         assert rank is not None
@@ -55,7 +55,9 @@ class Group:
         # each time.
         patience = timedelta(seconds=FORM_S * 2 ** min(self._tries, 4))
         self._tries += 1
-        message = self._await_all(generation, rank, patience, is_stale) or self._init(generation, rank, patience)
+        limit_s = TIMEOUT.total_seconds() if is_patient else patience.total_seconds()
+        message = self._await_all(generation, rank, patience, limit_s, is_stale)
+        message = message or self._init(generation, rank, patience)
         if message:
             raise GroupLost(message)
         self._tries = 0
@@ -96,9 +98,11 @@ class Group:
             rows = self.gather(packed(data, SIZE_BYTES + max(sizes)))
         return [bytes(row[SIZE_BYTES : SIZE_BYTES + size].tolist()) for row, size in zip(rows, sizes, strict=True)]
 
-    def _await_all(self, generation: Generation, rank: int, patience: timedelta, is_stale: Callable[[], bool]) -> str:
+    def _await_all(
+        self, generation: Generation, rank: int, patience: timedelta, limit_s: float, is_stale: Callable[[], bool]
+    ) -> str:
         """Everyone is here, by a word in the store: connecting cannot be interrupted, so nobody may be missing."""
-        until = time.monotonic() + patience.total_seconds()
+        until = time.monotonic() + limit_s
         try:
             store = dist.PrefixStore(f"here/{generation.number}", self._store(generation.store, patience))
             store.set(str(rank), "here")

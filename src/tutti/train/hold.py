@@ -24,6 +24,7 @@ from torch._C._distributed_c10d import ProcessGroupGloo, Work
 from torch.futures import Future
 
 from tutti.train import sockets
+from tutti.train.errors import TrainError
 
 BACKEND = "tutti"
 
@@ -199,6 +200,10 @@ def connect(meeting: Meeting, rank: int, size: int, timeout: timedelta) -> Any:
     return found
 
 
+class Passed(TrainError):
+    """A collective of the user's that the others have behind them."""
+
+
 class Abandoned(RuntimeError):
     """A collective that is still under way and that nobody waits for any more."""
 
@@ -315,6 +320,8 @@ class HoldingGroup(dist.ProcessGroup):
     """gloo with held failures; between two runs through the data they are noted and thrown."""
 
     is_holding: ClassVar[bool] = True
+    passes: ClassVar[bool] = False
+    """Whether this process goes through what the others have done before it came."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
@@ -395,6 +402,11 @@ class HoldingGroup(dist.ProcessGroup):
 
     def begin(self, held: HeldWork, start: Callable[[Any], Any]) -> HeldWork:
         """Start a collective, unless it would be in vain."""
+        if HoldingGroup.passes:
+            raise Passed(
+                "a collective after an epoch that was over before this member came: the others have done it already, "
+                "and would take it for another. Write `for epoch in job.epochs(n)`, which begins where the others are"
+            )
         if not self.failure and Ear.is_vain():
             self.fail(OVERTAKEN)
         self.attempt(lambda: self._start(held, start))

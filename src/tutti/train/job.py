@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from tutti.train.member import Member
 from tutti.train.pace import Pace
 from tutti.train.state import Protected
 from tutti.train.step import Step
-from tutti.train.zygote import end_at_once_with_parent, end_with_parent
+from tutti.train.zygote import end_with_parent
 
 CALLBACK_S = 60.0
 HERE = str(Path(__file__).parent)
@@ -52,6 +53,9 @@ class Job:
         self.is_torn = False
         self.is_fresh = True
         self.is_standby = False
+        self.came_later = False
+        self.has_to_move = False
+        """Whether all agreed on a change that has to wait for the next loop."""
         self.steppers: list[Any] = []
         self.pace = Pace()
         self.calm = Calm()
@@ -123,8 +127,10 @@ class Job:
             raise NotProtected("epochs() was called before protect(): a restart would have no state to go on from")
         recover.enter(self)
         first = self._epochs_opened
+        # Who comes in the very moment in which an epoch ends takes part in what follows it: the others are there.
+        begun = self.course.epoch - int(self.came_later and self.course.is_between)
         for number in range(first, first + count):
-            if number >= self.course.epoch:
+            if number >= begun:
                 self._epochs_opened = number
                 yield number - first
 
@@ -190,16 +196,22 @@ def join(*, slots: int | None = None, snapshot_every: int | None = None) -> Job:
     if not folder:
         _current = Job(None, 0, every)
         return _current
-    if os.environ.get("TUTTI_TRAIN_MACHINES"):
-        end_at_once_with_parent(int(os.environ["TUTTI_TRAIN_PARENT"]))
-    else:
-        end_with_parent(0, 0)
+    end_with_agent()
     member = Member(Path(folder), os.environ["TUTTI_TRAIN_MEMBER"], int(os.environ["TUTTI_TRAIN_INDEX"]))
     _current = Job(member, slots, every)
     recover.listen(_current)
     recover.take_place(_current)
     watch_exceptions(_current)
     return _current
+
+
+def end_with_agent() -> None:
+    """A member that has joined saves and leaves when its agent is gone. But where other machines take part nobody goes
+    on without this one's: the others would not know. (A shell between us would get the signal in our place.)
+    """
+    parent = int(os.environ.get("TUTTI_TRAIN_PARENT", "0"))
+    is_theirs = os.environ.get("TUTTI_TRAIN_MACHINES") and os.getppid() == parent
+    end_with_parent(parent, signal.SIGKILL if is_theirs else 0)
 
 
 def theirs(trace: TracebackType | None) -> TracebackType | None:
@@ -229,6 +241,7 @@ def watch_exceptions(job: Job) -> None:
             job.tell(
                 "fallback", f"the loop raised {kind.__name__} after a lost collective; this member restarts from memory"
             )
+            recover.keep_whole(job)
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(Exit.AGAIN)

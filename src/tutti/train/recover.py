@@ -105,6 +105,7 @@ def enter(job: Job) -> None:
     leaves, _ = job.protected.read()
     job.protected.check(leaves)
     if job.is_standby:
+        job.came_later = True
         rehearse(job)
         job.member.say("ready")
         generation = job.member.wait_generation(after=0)
@@ -142,6 +143,7 @@ def move(job: Job) -> None:
     """A planned change, agreed on by all at this commit. Newcomers find the state in memory, and so do all where it is
     in shards.
     """
+    job.has_to_move = False
     generation = member_of(job).wait_generation(after=job.generation)
     if shards(job) or not set(generation.members) <= set(job.members):
         snapshot(job)
@@ -157,7 +159,9 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
         try:
             member.phase(WAIT, job.course.step)
             job.wrappers.release()
-            job.group.form(generation, member.name, partial(is_replaced, member, generation))
+            # Those that compute come at their next commit, which a newcomer waits for as long as it takes.
+            is_patient = job.is_standby and not generation.is_urgent
+            job.group.form(generation, member.name, partial(is_replaced, member, generation), is_patient)
             job.wrappers.rebuild()
             unite(job, generation, apply)
             break
@@ -187,13 +191,14 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
 
 
 def keep_whole(job: Job) -> None:
-    """Before a member goes because nobody decides any more: all of its state, if it is newer than its last snapshot.
-    The others may be at another step, so each keeps more than its share; where there is no room for that, the last
-    one stays.
+    """Before a member goes because nobody decides any more, or because the loop cannot go on: all of its state, if it
+    is newer than its last snapshot. The others may be at another step, so each keeps more than its share; where there
+    is no room for that, the last one stays.
     """
     keeper = job.keeper
     has_state = job.is_entered and not (job.is_fresh or job.is_standby or job.is_torn)
     if keeper and has_state and not shards(job) and job.course.step > keeper.step:
+        job.calm.put_back()
         snapshot(job, is_together=False, is_whole=True)
 
 

@@ -27,9 +27,13 @@ ALONE = Verdict(True, 0, False, False, -1)
 class Step:
     """The state of the step between the first batch and the commit."""
 
-    def __init__(self, job: Job, deal: Deal, numerics: str, expected: int) -> None:
+    def __init__(self, job: Job, deal: Deal, numerics: str, expected: int, is_last: bool) -> None:
         self.job = job
         self.deal = deal
+        self.is_last = is_last
+        """Whether the loop ends with this step. What follows is the user's, with collectives that a newcomer knows
+        nothing of: nobody comes or goes before the next loop.
+        """
         self.numerics = numerics
         self.expected = expected
         self.is_open = False
@@ -167,7 +171,9 @@ class Step:
         if verdict.has_leave:
             recover.leave(job)
             sys.exit(int(Exit.PREEMPTED))
-        if is_moving:
+        if is_moving and self.is_last:
+            job.has_to_move = True
+        elif is_moving:
             recover.move(job)
 
     # gradients

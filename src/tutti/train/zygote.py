@@ -80,11 +80,12 @@ def fork_orphan(request: lines.Message) -> tuple[int, Child | None]:
     reader, writer = os.pipe()
     first = os.fork()
     if first == 0:
+        between = os.getpid()
         pid = os.fork()
         if pid == 0:
             os.close(reader)
             os.close(writer)
-            return 0, lambda: become(request)
+            return 0, lambda: become(request, between)
         os.write(writer, str(pid).encode())
         os._exit(0)
     os.close(writer)
@@ -94,13 +95,18 @@ def fork_orphan(request: lines.Message) -> tuple[int, Child | None]:
     return pid, None
 
 
-def become(request: lines.Message) -> int:
-    """In the fork: take over the member's environment and do its work."""
+def become(request: lines.Message, between: int) -> int:
+    """In the fork: take over the member's environment and do its work. Our parent is first the process between the
+    zygote and us.
+    """
     os.setsid()
     take_signals()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    # Its end would be taken for the launcher's.
+    while os.getppid() == between:
+        time.sleep(0.0005)
     end_with_parent(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGTERM)
     if request["what"] == "store":
         return keep_store(os.environ["TUTTI_TRAIN_REPLY"])
@@ -118,17 +124,9 @@ def take_signals() -> None:
 
 
 def end_with_parent(parent: int, number: int) -> None:
-    """Ask the kernel for a signal when the launcher dies; 0 takes it back."""
-    # Until the process between us has ended it is our parent, and its end would be taken for the launcher's.
-    while number and os.getppid() != parent:
-        time.sleep(0.0005)
+    """Ask the kernel for a signal when the launcher dies, and end now if it has; 0 takes it back."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-
-
-def end_at_once_with_parent(parent: int) -> None:
-    """Where other machines take part, nobody here goes on without this machine's agent: they would not know."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if number and os.getppid() != parent:
         os._exit(1)
 
 

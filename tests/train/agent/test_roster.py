@@ -143,6 +143,30 @@ def test_whoever_waits_for_one_that_is_stuck_is_called_into_the_next():
     assert (following.number, following.members, following.is_urgent) == (number + 1, play.members, True)
 
 
+def test_who_is_not_wanted_and_does_not_compute_is_ended_at_once_and_costs_nothing():
+    play = started(want=4, spares=1)
+    play.join_all()
+    ready = play.here(Stage.READY)
+    play.roster.want = 3
+    assert play.roster.dismiss(["m3", *ready, "gone"]) == ready
+    assert play.roster.joined(ready[0]), "its last word comes late"
+    play.roster.gone(ready[0], -9)
+    play.go()
+    assert play.roster.generation.members == ("m0", "m1", "m2")
+    assert (play.roster.restarts_left, play.roster.holes) == (3, 0)
+
+
+def test_losses_that_were_their_machines_are_given_back():
+    play = started(want=4, restarts=1)
+    for name in ("m2", "m3"):
+        assert play.roster.gone(name, -9)
+    assert (play.roster.restarts_left, play.roster.holes) == (0, 1)
+    play.roster.forgive(2)
+    assert (play.roster.restarts_left, play.roster.holes) == (1, 0)
+    assert not play.roster.gone("m1", -9, with_machine=True)
+    assert (play.roster.restarts_left, play.roster.holes) == (1, 0)
+
+
 def test_who_came_in_time_and_found_no_place_stands_by():
     play = Play(want=4, restarts=0, listed=(2, 4)).go()
     for name in ("m0", "m1", "m2"):

@@ -40,6 +40,8 @@ OPTIONS: dict[str, Any] = {
     "phases": 1,
     # A loop over epochs around the loop over batches.
     "nested": False,
+    # A collective of the loop's own after each epoch, with the members that computed it.
+    "collect": False,
     # Dropout draws from each rank's own stream in fast numerics: with it no two runs could be compared.
     "dropout": 0.0,
 }
@@ -250,12 +252,25 @@ def phases(job, data, arguments):
 
 
 def nested(job, data, arguments):
-    for epoch in job.epochs(arguments["epochs"]):
+    count = arguments["epochs"]
+    for epoch in range(count) if OPTIONS["nested"] == "range" else job.epochs(count):
         batch = None
         for batch in job.batches(data, global_batch=OPTIONS["batch"], seed=3, **{**arguments, "epochs": 1}):
             assert job.course.epoch == epoch
             yield batch
-        assert batch is not None, "an epoch that is over is not gone through again"
+        if OPTIONS["collect"]:
+            collect(job, epoch)
+        else:
+            assert batch is not None, "an epoch that is over is not gone through again"
+
+
+def collect(job, epoch):
+    """Everyone's word on which epoch is over; whoever is somewhere else would be mixed with it."""
+    if job.step == OPTIONS["faults"].get(MEMBER, {}).get("between"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    words = torch.tensor([1, epoch], dtype=torch.float64)
+    torch.distributed.all_reduce(words)
+    assert words.tolist() == [job.world, epoch * job.world], (words, job.world, epoch)
 
 
 def whole(tensor):

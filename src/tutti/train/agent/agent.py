@@ -139,7 +139,8 @@ class Agent:
         """As many members as are wanted and the machines that are here have room for."""
         room = sum(self.far.rooms().values()) if self.far else self.asked
         self.roster.want = self.roster.rule.at_most(min(self.asked, room)) or self.roster.want
-        self.roster.unwanted |= set(unwanted)
+        for name in self.roster.dismiss(unwanted):
+            self.seats[name].watch.send(signal.SIGKILL)
 
     def fileno(self) -> int:
         return self._selector.fileno() if isinstance(self._selector, selectors.EpollSelector) else -1
@@ -189,8 +190,8 @@ class Agent:
         self.asked = want
         self.roster.want = want
         self.roster.holes = 0
-        self.roster.unwanted = set(members)
-        self.fit()
+        self.roster.unwanted = set()
+        self.fit(members)
 
     def end_all(self) -> None:
         """Kill every member and wait until each is gone."""
@@ -312,8 +313,8 @@ class Agent:
         self._part()
 
     def _part(self) -> None:
-        """Members that have done all their work go when the last of them has."""
-        active = [seat for seat in self._active() if not seat.is_doomed]
+        """Members that have done all their work go when the last of them has; one that was about to come has none."""
+        active = [seat for seat in self._active() if not seat.is_doomed and self.roster.members[seat.name].formed]
         if active and all(seat.is_parting for seat in active):
             self.say_all({"say": "parted"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -110,10 +111,24 @@ class Roster:
 
     def joined(self, name: str) -> bool:
         """A member said hello; True when it waits for the first generation, False when it stands by a running one."""
+        if self.members[name].stage is Stage.LEAVING:
+            # It was let go before it had said a word.
+            return True
         others = [member for member in self.members.values() if member.is_here and member.name != name]
         is_first = all(member.stage in (Stage.STARTING, Stage.JOINING) for member in others)
         self.members[name].stage = Stage.JOINING if is_first else Stage.BUILDING
         return is_first
+
+    def dismiss(self, names: Iterable[str]) -> list[str]:
+        """These are not wanted any more. Who computes is left out of the next generation; the others have nothing to
+        finish and may be ended at once: their names.
+        """
+        found = [self.members[name] for name in names if name in self.members and self.members[name].is_here]
+        idle = [member for member in found if member.stage not in (Stage.ACTIVE, Stage.LEAVING)]
+        self.unwanted |= {member.name for member in found if member.stage is Stage.ACTIVE}
+        for member in idle:
+            member.stage = Stage.LEAVING
+        return [member.name for member in idle]
 
     def is_ready(self, name: str) -> None:
         if self.members[name].stage is Stage.BUILDING:
