@@ -61,6 +61,38 @@ def test_our_own_failures_end_with_125(made):
     assert "try: --workers 4" in done.stderr
 
 
+def test_nobody_waits_for_a_job_that_can_never_start():
+    with box("1") as one:
+        tutti(one, "submit", "--name", "first", "--", "sh", "-c", "while ! test -e go; do sleep 0.02; done; exit 3")
+        tutti(one, "submit", "--name", "second", "--after", "first", "--", "echo", "at last")
+        tutti(one, "submit", "--name", "third", "--after", "any:second", "--", "true")
+        env = {**os.environ, **one.env, "TUTTI_HOME": str(one.path)}
+        words = [sys.executable, "-m", "tutti", "wait", "second"]
+        with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as before:
+            (one.path / "go").touch()
+            _, said = before.communicate(timeout=60)
+        assert before.returncode == 125
+        assert "second can never start: it comes after first, which ended otherwise than it waits for" in said
+        later = tutti(one, "wait", "third")
+        assert later.returncode == 125
+        assert "it comes after second, which can never start" in later.stderr
+        assert "It comes after first" in tutti(one, "why", "second").stdout
+        hint = "tutti update second after=[]"
+        assert hint in said
+        assert tutti(one, *hint.split()[1:]).returncode == 0
+        assert tutti(one, "wait", "second", "third").returncode == 0
+
+
+def test_a_list_can_be_changed_as_it_was_given(made):
+    tutti(made, "submit", "--name", "before", "--hold", "--", "true")
+    tutti(made, "submit", "--name", "changed", "--hold", "--", "true")
+    assert tutti(made, "update", "changed", "--after", "before", "--after", "any:before").returncode == 0
+    assert made.client.get("/v1/jobs/changed")["job"]["after"] == ["before", "any:before"]
+    wrong = tutti(made, "update", "changed", "after=[before")
+    assert (wrong.returncode, "is no list or table" in wrong.stderr) == (2, True)
+    tutti(made, "cancel", "before", "changed")
+
+
 def test_a_job_file_and_a_script_with_directives(made):
     (made.path / "job.toml").write_text('name = "filed"\nworkers = 2\ncommand = ["sh", "-c", "echo from a file"]\n')
     assert tutti(made, "run", "job.toml").stdout == "from a file\n"

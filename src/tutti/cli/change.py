@@ -1,5 +1,6 @@
 """`tutti update`, `resize`, `move`: change a job that waits or runs."""
 
+import tomllib
 from typing import Any
 
 import click
@@ -9,6 +10,8 @@ from tutti.cli.names import complete_queues, job_argument
 from tutti.cli.output import output_option, said
 from tutti.errors import Misused
 
+LISTS = frozenset({"after"})
+"""Keys that can be given several times, as at submission."""
 dry = click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 
 
@@ -39,11 +42,20 @@ def _keys(changes: tuple[str, ...]) -> dict[str, Any]:
             equals, value = "=", next(words, "")
         if not equals or not key or not value:
             raise Misused(f"{change!r} is no change", hint="time=3h priority=10")
-        keys[key.replace("-", "_")] = _value(value)
+        key, found = key.replace("-", "_"), _value(value)
+        if key in LISTS and not isinstance(found, list):
+            found = [*keys.get(key, ()), str(found)]
+        keys[key] = found
     return keys
 
 
 def _value(text: str) -> Any:
+    """A value as people write it; in brackets, as in a job file."""
+    if text.startswith(("[", "{")):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as wrong:
+            raise Misused(f"{text!r} is no list or table: {wrong}", hint="after=[] or after='[\"NAME\"]'") from None
     if text in {"true", "false"}:
         return text == "true"
     return int(text) if text.removeprefix("-").isdigit() else text

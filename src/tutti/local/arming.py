@@ -42,6 +42,8 @@ UNLUCKY_S = 60.0
 """How long nobody is made ready where fewer than half of so many started so: it costs others, and is for nothing."""
 GONE_S, STAND_DOWN_S = 0.1, 2.0
 TRIES = 100
+NEWS = frozenset({"members", "up", "exit", "ended"})
+"""What keepers say of members that were let go."""
 FAILURES = (OSError, NotForked, Unstored)
 
 
@@ -154,6 +156,7 @@ class Arming:
         """Let everybody go, and see that nothing is left."""
         if self._next_look is not None:
             self._next_look.cancel()
+        self._backend.succession.recall()
         going = [asyncio.create_task(self._cleared(self._ready.pop(name))) for name in list(self._ready)]
         if going:
             await asyncio.wait(going, timeout=STAND_DOWN_S)
@@ -250,13 +253,20 @@ class Arming:
             self._foresee()
 
     def _heard(self, held: Held, run: Run, message: Message) -> None:
+        if held.run is not run and message.get("say") in NEWS:
+            # It may have been let go by a keeper whose own word is still on the way.
+            self._backend.succession.recall()
         if held.run is run:
             self._backend.heard(held, run, message)
         elif message.get("say") == "ended":
             self._failed(held, run)
+        elif message.get("say") == "hello":
+            run.at_gate = [(int(pid), str(began)) for pid, began in message.get("held", ())]
+            self._foresee()
 
     def _silent(self, held: Held, run: Run) -> None:
         """Its keeper has gone: where it runs by now that is looked into, otherwise it was not to be."""
+        self._backend.succession.recall()
         if held.run is run:
             self._backend.spawn(self._backend.remains.look(held, run))
         else:
@@ -269,6 +279,9 @@ class Arming:
             self._let_go(held.name)
 
     def _let_go(self, name: str) -> None:
+        self._backend.succession.recall()
+        if name not in self._ready:
+            return  # it was let go at this moment
         self._backend.spawn(self._cleared(self._ready.pop(name)))
 
     async def _cleared(self, ready: Ready) -> None:

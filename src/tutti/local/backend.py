@@ -32,7 +32,7 @@ from tutti.jobs.durations import duration
 from . import shelf
 from .arming import Arming, Ready
 from .booking import Booking
-from .ends import Fate, Verdict, died, verdict
+from .ends import QUICK, Fate, Verdict, died, pause, verdict
 from .fault import now_us, point
 from .held import Change, Held, Placed, Run
 from .journal import LAZY_S, TOGETHER_S, Journal, Unstored, Write
@@ -45,9 +45,6 @@ from .starting import Starting
 from .succession import Heir, Succession
 
 CAN = Capabilities(choose_device=True, enforce_limit=True, park=True)
-QUICK = 60 * SECOND
-"""A run that is lost sooner than this waits before it begins again, longer each time."""
-FIRST_PAUSE, LONGEST_PAUSE = SECOND, 300 * SECOND
 LEAVES = {How.PARK: "park", How.REQUEUE: "requeue", How.CANCEL: "cancel"}
 
 
@@ -119,6 +116,7 @@ class LocalBackend:
 
     def tell(self, event: ev.Event) -> None:
         """Something happened."""
+        self.succession.recall()
         self.told += 1
         self._inbox.put_nowait(event)
 
@@ -131,6 +129,7 @@ class LocalBackend:
     # -- starting
 
     def _start(self, held: Held, seats: tuple[Seats, ...]) -> Accepted | Refused:
+        self.succession.recall()
         if held.run is not None:
             return Accepted()
         if held.course.cancelled:
@@ -453,6 +452,7 @@ class LocalBackend:
 
     def end(self, held: Held, leaving: str, why: str, grace_s: float) -> None:
         """Have a run end; what it was told decides what its end means. To cancel wins over everything else."""
+        self.succession.recall()
         run = held.run
         if run is None:
             return
@@ -479,6 +479,8 @@ class LocalBackend:
 
     def over(self, held: Held, run: Run, record: Record, heir: Heir | None = None) -> None:
         """A run is over: its devices are free, its gang ends or waits again. The heir has its place already."""
+        if heir is None:
+            self.succession.recall()
         if held.run is not run:
             return
         at = max(min(int(record.get("ended") or NEVER), now_us()), run.up or run.made)
@@ -557,9 +559,8 @@ class LocalBackend:
         self.on_news(held, "restart", f"{found.why}; it begins again (loss {held.course.losses})")
         if run.up and at - run.up > QUICK:
             self.tell(ev.Evicted(at, held.name, False, self._kept(run, found, at)))
-            return
-        pause = min(FIRST_PAUSE << min(held.course.losses - 1, 20), LONGEST_PAUSE)
-        self.tell(ev.Refused(at, held.name, at + pause, found.why))
+        else:
+            self.tell(ev.Refused(at, held.name, at + pause(held.course.losses), found.why))
 
     def _kept(self, run: Run, found: Verdict, at: int) -> int:
         """Run time whose work is not lost."""

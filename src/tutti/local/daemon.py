@@ -24,6 +24,7 @@ from tutti.drive.ledger import Ledger, LedgerState
 from tutti.drive.loop import Driver
 from tutti.drive.notice import Notice
 from tutti.drive.shell import run as drive
+from tutti.engine.events import Ended
 from tutti.engine.model import ENDED, SECOND, Listing, State
 from tutti.errors import Refused, TuttiError
 
@@ -145,6 +146,8 @@ class Daemon:
 
     def _watch(self, event: object, touched: object) -> None:
         self.forecasting.book.watch(event, touched)  # type: ignore[arg-type]  # both come from the driver
+        if isinstance(event, Ended):
+            self.service.see_who_waits_in_vain()
         self.backend.arming.soon()
 
     def _ended(self, held: Held, found: Verdict, at: int) -> None:

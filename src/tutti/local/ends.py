@@ -4,10 +4,13 @@ import signal
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tutti.engine.model import OnLoss, State
+from tutti.engine.model import SECOND, OnLoss, State
 from tutti.jobs.job import Job
 
 PREEMPTED = 75
+QUICK = 60 * SECOND
+"""A run that is lost sooner than this waits before it begins again, longer each time."""
+FIRST_PAUSE, LONGEST_PAUSE = SECOND, 300 * SECOND
 TIME_IS_OVER = 124
 """What `timeout` ends with, too."""
 
@@ -87,6 +90,11 @@ def _lost(job: Job, why: str, restarts: int, code: int, kept: bool = False) -> V
         often = "once" if restarts == 1 else f"{restarts} times"
         return Verdict(Fate.OVER, State.FAILED, code, f"{why}, and it was restarted {often}" if restarts else why)
     return Verdict(Fate.AGAIN, State.WAITING, code, why, kept)
+
+
+def pause(losses: int) -> int:
+    """How long a gang that was lost so often waits before it tries again."""
+    return min(FIRST_PAUSE << min(losses - 1, 20), LONGEST_PAUSE)
 
 
 def exit_code(raw: int) -> int:

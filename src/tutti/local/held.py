@@ -90,6 +90,8 @@ class Run(msgspec.Struct):
     saved: bool = False
     """It answered that its state is kept whole."""
     link: KeeperLink | None = None
+    at_gate: list[tuple[int, str]] = []
+    """Its members that are ready and can be let go by another keeper: process and when it began."""
 
     def here(self, role: int | None = None) -> list[Placed]:
         """Members that are at work, in order."""

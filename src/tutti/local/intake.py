@@ -148,9 +148,10 @@ class Intake:
             return await self._retry(name, asked, by)
         if verb not in verbs:
             raise NotFound(f"there is no order {verb!r} for a job", hint=", ".join([*verbs, "retry", "update"]))
-        held = await self._of(name)
-        self._may(held, by)
-        said = await verbs[verb](held, asked, by)
+        with self._backend.succession.paused():
+            held = await self._of(name)
+            self._may(held, by)
+            said = await verbs[verb](held, asked, by)
         return t.Done(done=not asked.dry_run, said=said, names=[held.name])
 
     async def _of(self, name: str) -> Held:
@@ -246,6 +247,10 @@ class Intake:
 
     async def update(self, name: str, asked: t.Change, by: Request) -> t.Done:
         """Another time, priority, queue, size ... of a job that waits or runs."""
+        with self._backend.succession.paused():
+            return await self._update(name, asked, by)
+
+    async def _update(self, name: str, asked: t.Change, by: Request) -> t.Done:
         held = await self._of(name)
         self._may(held, by)
         runs = self._state(held) in SEATED

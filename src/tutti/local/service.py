@@ -37,6 +37,7 @@ from .deadlines import warnings
 from .fault import now_us
 from .forecasting import Forecasting
 from .held import Held, Origin
+from .hopeless import never_starts, refuse_to_wait
 from .intake import Intake
 from .journal import TOGETHER_S, Journal, Unstored
 from .pieces import log_piece, log_sizes
@@ -317,8 +318,9 @@ class LocalService:
         return await asyncio.to_thread(log_piece, name, page.log_folder, rank, begin, min(tail, 4 << 20), ended)
 
     async def wait(self, name: str, wait_s: float) -> t.Waited:
-        """Answers when the job has ended, or when the time is over."""
+        """Answers when the job has ended, or when the time is over. Raises Refused where it can never start."""
         if name in self.backend.held:
+            refuse_to_wait(self.driver.world, name)
             over = asyncio.Event()
             self._ends.setdefault(name, []).append(over)
             try:
@@ -330,6 +332,7 @@ class LocalService:
                     self._ends.get(name, []).remove(over)
         held = self.backend.held.get(name)
         if held is not None:
+            refuse_to_wait(self.driver.world, name)
             return t.Waited(job=self.row(held), ended=False, log_folder=str(self.backend.starting.log_folder(held.id)))
         # Its end is on the way to the disk; whoever is told of it may rely on it.
         try:
@@ -349,6 +352,11 @@ class LocalService:
         found = self.journal.rows(sql, page.job.id)
         record = msgspec.json.decode(found[0]["record"]) if found and found[0]["record"] else {}
         return int(record.get("first", -1)) if page.job.code else -1
+
+    def see_who_waits_in_vain(self) -> None:
+        """A gang has ended otherwise than others had hoped: whoever waits for their end is told."""
+        for name in [name for name in self._ends if never_starts(self.driver.world, name)]:
+            self.has_ended(name)
 
     def has_ended(self, name: str) -> None:
         """Wake those who wait for the end of a job."""
@@ -437,6 +445,7 @@ class LocalService:
             told = f"{count} would be {verb}ed; held by {', '.join(holders) or 'nobody'}"
             return t.Done(done=False, said=told, names=devices)
         why = asked.why or f"drained by {by.user}"
+        self.backend.succession.recall()
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
         self.backend.arming.soon()
         stored = [shelf.kept("drained", msgspec.json.encode(booking.out).decode())]

@@ -106,6 +106,7 @@ class Starting:
             loose=held.is_loose,
             on_word=os.getpid(),
             early=early,
+            ports=self._port_locks(held, run),
             memory=sum(self._memory(held, one) for one in run.here()),
             **self._identity(held),
         )
@@ -129,8 +130,10 @@ class Starting:
         return min(len(run.here()), MOST_ADDRESSES) if framework == "tensorflow" else 1
 
     def _gang_locks(self, held: Held, run: Run) -> list[str]:
-        ports = [self.ports.lock(run.port + at) for at in range(self._ports(held, run))]
-        return ports + (self.locks_of(run.here()) if held.is_led else [])
+        return self._port_locks(held, run) + (self.locks_of(run.here()) if held.is_led else [])
+
+    def _port_locks(self, held: Held, run: Run) -> list[str]:
+        return [self.ports.lock(run.port + at) for at in range(self._ports(held, run))]
 
     def locks_of(self, members: list[Placed]) -> list[str]:
         """The lock files of what these members use."""

@@ -5,6 +5,8 @@ other case the end is an event like others, and the decision is made then.
 """
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from tutti.drive.loop import Driver
@@ -19,9 +21,9 @@ from tutti.engine.world import World
 from . import shelf
 from .arming import Ready, is_same
 from .ends import Fate, verdict
-from .fault import now_us
+from .fault import now_us, point
 from .held import Held, Run
-from .keeper.records import Record
+from .keeper.records import Record, begun_at, offer_turn, recall_turn
 from .layout import NoRoom, entering
 
 if TYPE_CHECKING:
@@ -48,6 +50,14 @@ class Heir(NamedTuple):
     start: Start | Resume
 
 
+class Left(NamedTuple):
+    """A gang that runs, and whom its keeper lets go when it has finished."""
+
+    held: Held
+    run: Run
+    heir: Heir
+
+
 class Succession:
     """The decisions made ahead."""
 
@@ -55,6 +65,9 @@ class Succession:
         self._backend = backend
         self._ahead: dict[str, Ahead] = {}
         self._case = (-1, -1)
+        self._left: Left | None = None
+        """What the keeper of a gang may do at its end without asking."""
+        self._pauses = 0
         self.driver: Driver | None = None
 
     def foresee(self) -> int:
@@ -63,11 +76,13 @@ class Succession:
             return 0
         world, now = self.driver.world, now_us()
         if self._case != self._now():
+            self.recall()
             self._ahead, self._case = {}, self._now()
         ends = sorted(world.seated, key=lambda slot: int(world.ends[slot].min()))
         for name in [world.job_in(slot).gang.name for slot in ends[:MOST_ENDS]]:
             if name not in self._ahead or self._ahead[name].until <= now:
                 self._ahead[name] = self._decided(world, name, now)
+        self._bequeath(now)
         return min((ahead.until for ahead in self._ahead.values() if ahead.start is not None), default=0)
 
     def _now(self) -> tuple[int, int]:
@@ -95,10 +110,97 @@ class Succession:
             return False
         return is_same(ready.run, placed)
 
+    # -- what keepers do by themselves
+
+    def _bequeath(self, now: int) -> None:
+        """Leave the start to the keeper of the gang whose end it waits for. There is one such case at a time: after it
+        everything else may be different.
+        """
+        if self._left is not None and self._left.heir.start is self._start_after(self._left.held.name):
+            return
+        self.recall()
+        for name, ahead in self._ahead.items() if not self._pauses else ():
+            held = self._backend.held.get(name)
+            ready = self._backend.arming.of(ahead.start.gang) if ahead.start is not None else None
+            if held is None or ready is None or ahead.start is None or ahead.until <= now:
+                continue
+            if may_bequeath(held, ready) and self._backend.arming.may_go(ready) and self._is_left(ready, ahead, name):
+                self._leave(held, Heir(ready, ahead.start), ahead.until)
+                return
+
+    def _start_after(self, name: str) -> Start | Resume | None:
+        ahead = self._ahead.get(name)
+        return ahead.start if ahead is not None else None
+
+    def _is_left(self, ready: Ready, ahead: Ahead, name: str) -> bool:
+        """Whether it needs nothing but what that gang has."""
+        wanted = {device for one in ready.run.members.values() for device in one.devices}
+        has_all = wanted <= set(self._backend.booking.of(name))
+        return bool(wanted) and has_all and ahead.start is not None and self._is_for(ready, ahead.start.seats, name)
+
+    def _leave(self, held: Held, heir: Heir, until: int) -> None:
+        assert self.driver is not None
+        run, next_run = held.run, heir.ready.run
+        assert run is not None
+        assert run.link is not None
+        until = min(until, self.driver.wake_at)
+        if until <= now_us():
+            return
+        try:
+            offer_turn(str(next_run.folder))
+        except OSError:
+            return
+        self._left = Left(held, run, heir)
+        run.link.send(
+            {
+                "say": "heir",
+                "folder": str(next_run.folder),
+                "members": next_run.at_gate,
+                "locks": self._backend.starting.locks_of(list(next_run.members.values())),
+                "until": until,
+            }
+        )
+        point("ready: left")
+
+    def recall(self) -> None:
+        """Something is about to change, so nobody may act on what was decided before. Where somebody has, that came
+        first, and is taken in before anything else.
+        """
+        left, self._left = self._left, None
+        if left is None or recall_turn(str(left.heir.ready.run.folder)):
+            return
+        at = begun_at(str(left.heir.ready.run.folder))
+        record = {"why": "", "code": 0, "ended": at, "saved": left.run.saved}
+        self._backend.over(left.held, left.run, record, self._went(left))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nobody starts in another's place meanwhile without being asked."""
+        self._pauses += 1
+        try:
+            self.recall()
+            yield
+        finally:
+            self._pauses -= 1
+            self._backend.arming.soon()
+
+    def _went(self, left: Left) -> Heir:
+        """Its members were let go. Their keeper hears it once more: whoever let them go may have been killed then."""
+        self._backend.arming.take(left.heir.ready)
+        self._backend.let_go(left.heir.ready.run)
+        return left.heir
+
     # -- the end
 
     def pass_on(self, held: Held, run: Run, record: Record) -> Heir | None:
         """The gang has ended: whoever was to be next goes now, if this is the case that was foreseen."""
+        left = self._left
+        if record.get("passed_on") and left is not None and left.run is run:
+            self._left = None
+            return self._went(left)
+        self.recall()
+        if held.run is not run:
+            return None
         try:
             heir = self._heir(held, run, record)
         except Exception:  # noqa: BLE001 - an end must be heard, whoever comes next
@@ -131,6 +233,13 @@ class Succession:
         self._backend.own(held, run, members)
         self._backend.journal.later(shelf.begun(run))
         self.driver.follow(ended, heir.start, now_us())
+
+
+def may_bequeath(held: Held, ready: Ready) -> bool:
+    """Whether the keeper of a gang that runs can let those go who are ready."""
+    run = held.run
+    quiet = run is not None and bool(run.up) and not run.leaving and run.change is None and not run.broken
+    return quiet and not held.is_loose and run is not None and run.link is not None and bool(ready.run.at_gate)
 
 
 def first_start(plan: Plan) -> Start | Resume | None:

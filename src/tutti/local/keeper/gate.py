@@ -58,8 +58,19 @@ class Gate:
             if pid not in waiting:
                 self._has_stopped(pid)
 
+    def hold(self, members: Collection[int]) -> bool:
+        """Leave those who are there stopped without a trace, so that not only their keeper can let them go; False where
+        one waits in another way.
+        """
+        if set(self._stopped) != set(members):
+            return False
+        for pid in self._stopped:
+            _ptrace(DETACH, pid, None, signal.SIGSTOP)
+        self._stopped = []
+        return True
+
     def open(self) -> None:
-        """Let all of them go."""
+        """Let all of them go who are held by a trace or by the pipe."""
         self.take_down()
         for pid in self._stopped:
             _ptrace(DETACH, pid, None, None)

@@ -18,8 +18,10 @@ from typing import Any
 
 from tutti.local.keeper import member, records, tree
 from tutti.local.keeper.attach import Attached
+from tutti.local.keeper.early import Early
 from tutti.local.keeper.fault import point
 from tutti.local.keeper.gate import Gate
+from tutti.local.keeper.heir import HEAD_START_S, Gone, Heir
 from tutti.local.keeper.listeners import Listeners
 from tutti.local.keeper.locks import Busy, Locks
 from tutti.local.keeper.logs import Log
@@ -39,8 +41,6 @@ WORD_S = 30.0
 """How long members that are ready wait for the daemon to say go."""
 FRESH_S = 3600.0
 """Programs that were made so lately are not executed early: nobody can write to a program that is being executed."""
-HEAD_START_S = 0.003
-"""What nobody waits for leaves the processor to a gang that begins at this moment."""
 RECORD_S = 3600.0
 """How long a keeper tries to write down the end where the disk does not take it."""
 LAST_WORDS_S = 5.0
@@ -84,7 +84,10 @@ class Keeper:
         self.has_word = not spec.on_word
         """Whether the daemon has said go."""
         self._deserted = False
-        self._daemon = self._note = -1
+        self._daemon = -1
+        self.early = Early(self)
+        self._heir: Heir | None = None
+        self._passed_on = False
         self._collect_at = time.monotonic() + COLLECT_S
         if self.group is not None:
             self.group.limit_processes()
@@ -119,7 +122,7 @@ class Keeper:
     def enter(self, specs: list[MemberSpec]) -> str:
         """Start members behind one gate, all of them or none; why not, or nothing."""
         early = self.spec.early and not self._is_told()
-        if why := self._locked(specs) if not early else self._at_hand(specs):
+        if why := self.lock(specs) if not early else self.early.prepare(specs):
             return self._refused(why)
         fresh: list[Member] = []
         gate = Gate()
@@ -129,14 +132,14 @@ class Keeper:
             self.locks.give([path for spec in specs for path in spec.locks])
             return self._abandon(gate, fresh, f"no process could be started: {problem.strerror}")
         gate.await_all([one.pid for one in fresh], GATE_S)
-        if why := self._await_word(fresh) or (self._begin(specs, fresh) if early else ""):
+        if early:
+            self.early.hold(gate, fresh)
+        if why := self._await_word(fresh) or (self.early.begin(specs, fresh) if early else ""):
             return self._abandon(gate, fresh, why)
         for one in fresh if not early else ():
             one.log.open()
         gate.open()
-        if early:
-            point("open")
-            time.sleep(HEAD_START_S)
+        self.early.let_go(fresh)
         self._listen(fresh)
         self._begun()
         if self.phase == "starting":
@@ -144,45 +147,20 @@ class Keeper:
         for message in members_messages(fresh, bool(self.stopping_since)):
             self.tell(message)
         self.tell({"say": "up", "at": now_us()})
+        self.early.see_off(fresh)
         return ""
 
-    def _locked(self, specs: list[MemberSpec]) -> str:
+    def lock(self, specs: list[MemberSpec]) -> str:
         """Hold what belongs to the gang and to these members; why not, or nothing."""
         try:
-            self.locks.take(self._paths(specs))
+            self.locks.take(self.paths(specs))
         except Busy as problem:
             return str(problem)
         return ""
 
-    def _paths(self, specs: list[MemberSpec]) -> list[str]:
+    def paths(self, specs: list[MemberSpec]) -> list[str]:
+        """What they need to hold."""
         return [*self.spec.locks, *(path for spec in specs for path in spec.locks)]
-
-    def _at_hand(self, specs: list[MemberSpec]) -> str:
-        """Open what they will need when there is room for them; why that cannot be, or nothing."""
-        point("early")
-        self.locks.look_at(self._paths(specs))
-        try:
-            self._note = records.begin_note(self.folder)
-        except OSError as problem:
-            return f"its folder cannot be written: {problem.strerror}"
-        return ""
-
-    def _begin(self, specs: list[MemberSpec], fresh: list[Member]) -> str:
-        """There is room for those who were ready early; why they cannot have it, or nothing."""
-        point("word")
-        if any(one.is_outdated() for one in fresh):
-            self.was_early = True
-            return "its program was replaced while it waited"
-        if why := self._locked(specs):
-            return why
-        point("locked")
-        self.began = now_us()
-        try:
-            os.write(self._note, b"1")
-        except OSError as problem:
-            return f"its folder cannot be written: {problem.strerror}"
-        point("noted")
-        return ""
 
     def _refused(self, why: str) -> str:
         self.refusal = why
@@ -233,7 +211,9 @@ class Keeper:
                 break
             self._turn(left if not self.spec.early else None)
         self._forget_daemon()
-        if self._has_lost(fresh):
+        was_let_go = self.spec.early and self.early.was_let_go()
+        self.has_word = self.has_word or was_let_go
+        if self._has_lost(fresh) and not was_let_go:
             self.was_early = True
             return "a member ended before it could begin"
         return "" if self._is_told() else "its daemon went away before it could begin"
@@ -289,15 +269,33 @@ class Keeper:
         code = one.watch.reap()
         if code is None:
             return
-        self.selector.unregister(one.watch)
         one.code, one.failed_at = code, time.monotonic()
+        if self._heir is not None and self._has_finished():
+            self._passed_on = self._heir.take_over(self.locks)
+        self.selector.unregister(one.watch)
         one.watch.close()
-        if self.spec.early and not self._is_told():
-            # Nobody knows of it yet, and nobody will: another is made ready in its place.
-            return
+        # Of those at the gate nobody knows yet, and nobody will: unless they were let go, others take their places.
+        if not self.early.is_waiting:
+            self.depart(one)
+
+    def _has_finished(self) -> bool:
+        """Whether nothing is left of the gang, and nothing of it will be tried again."""
+        all_well = all(one.code == 0 for one in self.members.values()) and not self.spec.loose and not self.refusal
+        return all_well and self._is_over() and not self.stopping_since and not tree.has_children()
+
+    def bequeath(self, message: dict[str, Any]) -> None:
+        """Somebody will have the place when this gang has finished."""
+        if self._heir is not None:
+            self._heir.close()
+            self._heir = None
+        with contextlib.suppress(OSError, Gone):
+            self._heir = Heir(message)
+
+    def depart(self, one: Member) -> None:
+        """A member has ended: what that means for the others, and the daemon."""
         self._drain(one)
         self._judge(one)
-        if one.released or one.spec.loose or (code < 0 and not self.stopping_since):
+        if one.released or one.spec.loose or ((one.code or 0) < 0 and not self.stopping_since):
             # Its place may be given to somebody else, so nothing of it may be left there.
             tree.end_session(one.pid, self._known())
             self.locks.give(one.spec.locks)
@@ -471,6 +469,7 @@ class Keeper:
             "refused": self.refusal,
             "can": list(self.talk.can) if self.talk else [],
             "progress": self.talk.progress if self.talk else None,
+            "held": self.early.offered,
         }
 
     # -- the end
@@ -541,6 +540,7 @@ class Keeper:
             "ended": now_us(),
             "log_bytes_lost": sum(one.log.lost for one in (*self.past, *self.members.values())),
             "left": left,
+            "passed_on": self._passed_on,
         }
 
 

@@ -38,6 +38,17 @@ class Locks:
                 raise Busy(f"{os.path.basename(path)} is held by {holder(path)} ({problem.strerror})") from problem
             taken.append(path)
 
+    def descriptors(self, paths: list[str]) -> list[int]:
+        """The files of devices that are held; none where one of them is not."""
+        found = [self._held.get(path, -1) for path in paths]
+        return found if -1 not in found else []
+
+    def inherit(self, paths: list[str], descriptors: list[int]) -> None:
+        """Hold what somebody else held, without a moment in which nobody did."""
+        for path, descriptor in zip(paths, descriptors, strict=True):
+            self._held[path] = descriptor
+            os.pwrite(descriptor, _name(), 0)
+
     def give(self, paths: list[str]) -> None:
         """Let go of these."""
         for path in paths:
@@ -53,11 +64,15 @@ def _locked(path: str, descriptor: int) -> int:
     descriptor = _opened(path) if descriptor < 0 else descriptor
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.pwrite(descriptor, f"process {os.getpid()} of user {os.getuid()}\n".encode(), 0)
+        os.pwrite(descriptor, _name(), 0)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _name() -> bytes:
+    return f"process {os.getpid()} of user {os.getuid()}\n".encode()
 
 
 def _opened(path: str) -> int:

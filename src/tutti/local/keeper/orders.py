@@ -53,6 +53,10 @@ def _unlock(keeper: Keeper, message: Message) -> None:
     keeper.tell({"say": "released", "id": message["id"], "ranks": []})
 
 
+def _heir(keeper: Keeper, message: Message) -> None:
+    keeper.bequeath(message)
+
+
 def _stop(keeper: Keeper, message: Message) -> None:
     keeper.stop(float(message["grace_s"]), str(message["why"]), bool(message.get("leave")))
 
@@ -89,6 +93,7 @@ ORDERS: dict[str, Callable[[Keeper, Message], None]] = {
     "spawn": _spawn,
     "lock": _lock,
     "unlock": _unlock,
+    "heir": _heir,
     "stop": _stop,
     "release": _release,
     "ask": _ask,

@@ -68,6 +68,8 @@ class Spec:
     early: bool = False
     """They are made ready before there is room for them: the word may come late or never, and until then nothing that
     others could use is theirs."""
+    ports: list[str] = field(default_factory=list)
+    """Those of its lock files that nobody else waits for: it may hold them before it begins."""
     uid: int = -1
     gid: int = -1
     groups: list[int] = field(default_factory=list)

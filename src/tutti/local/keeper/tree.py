@@ -127,7 +127,7 @@ def _look_again(group: Cgroup | None, members: Collection[int]) -> list[int]:
 
 def living(group: Cgroup | None, members: Collection[int] = ()) -> list[int]:
     """Every process that came from the members and has not ended."""
-    if not _has_children():
+    if not has_children():
         return group.pids() if group is not None else []
     me = os.getpid()
     found = {*descendants(me), *(group.pids() if group is not None else ())} - {me}
@@ -139,7 +139,7 @@ def _counts(state: str, is_member: bool) -> bool:
     return state not in ("", "X") and not (state == "Z" and is_member)
 
 
-def _has_children() -> bool:
+def has_children() -> bool:
     """Whether there is any child at all: as the adopter of orphans, without one we have no descendants either."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
