@@ -476,7 +476,8 @@ while True:
         client.answer(Accepted(asked.id, step))
         grows, size = asked.target > size, asked.target
         print("size", size, flush=True)
-        client.answer(Done(asked.id, step) if grows else Released(asked.id, step))
+        gone = tuple(os.environ.get("GONE", ",".join(getattr(asked, "members", ()))).split(","))
+        client.answer(Done(asked.id, step) if grows else Released(asked.id, step, gone))
     step += 1
     client.report(Progress(step, rate=10.0, world=size, legal=(1, 2, 3, 4, 5, 6, 7, 8)))
     time.sleep(0.05)
@@ -516,6 +517,33 @@ def test_an_elastic_job_goes_on_without_the_devices_that_are_cleared():
         assert made.row("elastic")["restarts"] == 0
         elastic.cancel()
         elastic.wait()
+
+
+def test_a_launcher_goes_on_without_the_member_on_a_device_that_is_cleared():
+    with box("3", '[policy.grow]\ncool_down = "1h"\n') as made:
+        led = made.submit(sys.executable, "-c", ELASTIC, workers="1:3", name="led", framework="train")
+        until(lambda: made.row("led")["elastic"] == "live", "the job's first word")
+        made.client.post("/v1/devices/1/drain", {"by_s": 60})
+        until(lambda: made.row("led")["members"] == 2, "shrinking")
+        (node,) = made.client.get("/v1/nodes")["nodes"]
+        assert [cell["state"] for cell in node["devices"]] == ["busy", "drained", "busy"]
+        assert made.row("led")["restarts"] == 0
+        led.cancel()
+        led.wait()
+
+
+def test_a_launcher_that_lets_another_member_go_keeps_the_device_until_it_leaves():
+    with box("3", '[policy.grow]\ncool_down = "1h"\n') as made:
+        led = made.submit(
+            sys.executable, "-c", ELASTIC, workers="1:3", name="led", framework="train", env={"GONE": "m2"}
+        )
+        until(lambda: made.row("led")["elastic"] == "live", "the job's first word")
+        made.client.post("/v1/devices/1/drain", {"by_s": 600})
+        until(lambda: "others left than those" in "\n".join(made.client.get(job_path("led", "story"))["lines"]), "it")
+        (node,) = made.client.get("/v1/nodes")["nodes"]
+        assert [cell["state"] for cell in node["devices"]] == ["busy", "draining", "busy"]
+        led.cancel()
+        led.wait()
 
 
 def test_an_elastic_job_grows_and_gives_back():

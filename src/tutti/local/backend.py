@@ -350,7 +350,7 @@ class LocalBackend:
         assert run.link is not None
         grace = self._grace(held, by)
         size = max(sum(seats.counts) for seats in change.seats)
-        names = [f"r{rank}" for rank in change.leaving]
+        names = change.names or [f"r{rank}" for rank in change.leaving]
         request = {"say": "resize", "id": change.id, "target": size, "deadline_s": grace, "members": names}
         run.link.send({"say": "ask", "request": request})
         asyncio.get_running_loop().call_later(grace, self._late, held, run, change)

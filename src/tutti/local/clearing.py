@@ -45,6 +45,7 @@ class Clearing:
         kept = {one.id for one in stay}
         out = [one.id for one in held.seated(run) if one.id not in kept]
         run.change = Change(f"clear-{now_us()}", seats_of(held.gang, stay, job.life.seats), out, [], wants_answer=True)
+        run.change.names = [f"m{rank}" for rank in out] if held.is_led else []
         self._backend.spawn(self._backend.carry_out(held, run, run.change, by))
         return True
 
@@ -75,7 +76,9 @@ class Clearing:
 def _can_shrink(held: Held, run: Run) -> bool:
     speaks = "resize" in run.can and held.gang.resizing is Resizing.LIVE
     quiet = bool(run.up) and not run.leaving and run.change is None and not run.broken
-    return speaks and quiet and len(held.gang.roles) == 1 and not held.is_loose and not held.is_led
+    # A launcher that has started others since would not know which of its members is meant.
+    known = not held.is_led or run.is_as_begun
+    return speaks and quiet and known and len(held.gang.roles) == 1 and not held.is_loose
 
 
 def _staying(job: Job, left: list[Placed]) -> list[Placed] | None:

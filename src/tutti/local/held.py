@@ -62,6 +62,8 @@ class Change(msgspec.Struct):
     leaving: list[int]
     entering: list[int]
     wants_answer: bool = False
+    names: list[str] = []
+    """Who must leave and nobody else, as a launcher that starts its members itself calls them."""
     replacing: list[int] = []
     """Those who enter in the place of one that was lost."""
 
@@ -97,6 +99,11 @@ class Run(msgspec.Struct):
         """Members that are at work, in order."""
         found = (self.members[at] for at in sorted(self.members))
         return [one for one in found if one.is_here and (role is None or one.role == role)]
+
+    @property
+    def is_as_begun(self) -> bool:
+        """Whether its members are those it began with: a launcher calls those it starts by their numbers."""
+        return all(one.begun == self.made and one.is_here for one in self.members.values())
 
     def lost(self, role: int) -> list[Placed]:
         """Members of a role that were killed and not replaced, the latest last."""

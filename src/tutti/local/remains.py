@@ -127,7 +127,8 @@ class Remains:
                 self._backend.answered(held, run, str(word["id"]), "done", "")
             case "released":
                 run.saved = word.get("state", "none") != "none"
-                self._backend.answered(held, run, str(word["id"]), "released", "")
+                wrong = others_went(run, word)
+                self._backend.answered(held, run, str(word["id"]), "refused" if wrong else "released", wrong)
 
     def _progress(self, held: Held, run: Run, word: dict[str, Any]) -> None:
         now = _now()
@@ -189,6 +190,12 @@ def _last_words(run: Run) -> None:
     """What a keeper had to say before it died belongs into the daemon's log: its own goes with the run."""
     with suppress(OSError):
         sys.stderr.write((run.folder / "keeper.log").read_text()[-4000:])
+
+
+def others_went(run: Run, word: dict[str, Any]) -> str:
+    """Why the devices that were to be given back are still in use: a launcher has let others go. Empty where not."""
+    asked = set(run.change.names) if run.change is not None and run.change.id == word["id"] else set()
+    return "others left than those who were asked to" if asked - set(word.get("members", ())) else ""
 
 
 def progress_of(word: dict[str, Any], held: Held, now: int) -> Progress:
