@@ -15,7 +15,7 @@ import pytest
 
 from tests.local.stage import Box, box, until
 from tutti.api.client import job_path
-from tutti.errors import NoDaemon, Refused, TuttiError
+from tutti.errors import NoDaemon, NotFound, Refused, TuttiError
 from tutti.local.keeper import cgroup, records
 from tutti.local.keeper.locks import is_held
 
@@ -505,3 +505,40 @@ def test_the_control_group_of_a_keeper_that_was_killed_is_removed(four):
     assert job.wait() != 0
     until(lambda: not group.is_dir(), "its end")
     assert was_there == (group.is_absolute() and os.access(group.parent, os.W_OK))
+
+
+def is_known(made: Box, name: str) -> bool:
+    try:
+        return bool(made.client.get(job_path(name, "story")))
+    except NotFound:
+        return False
+
+
+def test_logs_and_history_go_when_they_are_too_many_or_too_old(tmp_path):
+    """By the daemon itself, whose clock is put forward; what runs keeps everything."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    config = '[logs]\nkeep = "2h"\ntotal = "100KiB"\n[history]\nkeep = "4h"\n'
+    with box("2", config, start=False) as made:
+        made.env["TUTTI_FAULT_CLOCK"] = str(clock)
+        made.start()
+        print_60k = ("sh", "-c", "head -c 60000 /dev/zero | tr '\\0' x")
+        made.submit("sh", "-c", "echo begun; while ! test -e go; do sleep 0.05; done", name="runs")
+        for name in ("first", "second"):
+            assert made.submit(*print_60k, name=name).wait() == 0
+        folders = {name: Path(made.client.get(job_path(name))["log_folder"]) for name in ("runs", "first", "second")}
+
+        clock.write_text("61")
+        until(lambda: not folders["first"].exists(), "the oldest to make room")
+        assert (folders["runs"].exists(), folders["second"].exists()) == (True, True)
+
+        clock.write_text(str(3 * 3600))
+        until(lambda: not folders["second"].exists(), "the end of what is too old")
+        assert made.state("second") == "finished"
+        assert made.log("runs") == "begun\n"
+
+        clock.write_text(str(5 * 3600))
+        until(lambda: not any(map(partial(is_known, made), ("first", "second"))), "the end of their history")
+        assert is_known(made, "runs")
+        (made.path / "go").touch()
+        assert made.client.job("runs").wait() == 0
