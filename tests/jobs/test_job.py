@@ -230,3 +230,8 @@ def test_a_job_may_say_before_when_it_is_not_to_start():
     assert to_gang(read_job('command = "x"\nbegin = "1970-01-02"\n')).begin == 24 * HOUR
     with pytest.raises(BadJob, match="begin: 'later' is not a moment"):
         read_job('command = "x"\nbegin = "later"\n')
+
+
+def test_a_list_of_roles_is_told_how_roles_are_written():
+    with pytest.raises(BadJob, match=r"roles: expected a table, got a list; write \[roles.ps\], a table for each role"):
+        read_job('command = ["true"]\n[[roles]]\nname = "ps"\nworkers = 2\n', "job.toml")

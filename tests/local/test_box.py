@@ -546,6 +546,24 @@ def test_a_launcher_that_lets_another_member_go_keeps_the_device_until_it_leaves
         led.wait()
 
 
+def test_who_said_it_can_be_set_aside_and_saves_nothing_is_not_set_aside_again():
+    config = '[queues.default]\nslice = "1s"\n[policy.reclaim]\ngrace = "2s"\n'
+    with box("1", config) as made:
+        polite = """trap 'exit 75' TERM; while :; do sleep 0.05; done"""
+        kind = {"parkable": True, "time": "1h", "min_run": "0s"}
+        jobs = [made.submit("sh", "-c", polite, name=name, **kind) for name in ("saves", "saves-too")]
+        until(lambda: {made.state("saves"), made.state("saves-too")} == {"parked", "running"}, "a turn")
+        for job in jobs:
+            job.cancel()
+        careless = made.submit("sleep", "600", name="careless", **kind)
+        waits = made.submit("sh", "-c", polite, name="waits", **kind)
+        made.becomes("waits", "running")
+        assert made.state("careless") == "waiting"
+        assert "it will not be set aside again" in "\n".join(made.client.get(job_path("careless", "story"))["lines"])
+        waits.cancel()
+        careless.cancel()
+
+
 def test_an_elastic_job_grows_and_gives_back():
     config = '[policy.grow]\ncool_down = "0s"\n[policy.reclaim]\nmin_run = "0s"\ngrace = "5s"\n'
     with box("4", config) as made:

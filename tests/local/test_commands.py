@@ -83,11 +83,20 @@ def test_nobody_waits_for_a_job_that_can_never_start():
         assert tutti(one, "wait", "second", "third").returncode == 0
 
 
+def test_what_was_acknowledged_is_seen_at_once(made):
+    """Ten times, because it took a moment most times."""
+    made.submit("true", name="seen-at-once", held=True)
+    for priority in range(1, 11):
+        made.client.post("/v1/jobs/seen-at-once/update", {"set": {"priority": priority}})
+        assert made.row("seen-at-once")["priority"] == priority
+    made.client.post("/v1/jobs/seen-at-once/cancel", {})
+
+
 def test_a_list_can_be_changed_as_it_was_given(made):
     tutti(made, "submit", "--name", "before", "--hold", "--", "true")
     tutti(made, "submit", "--name", "changed", "--hold", "--", "true")
     assert tutti(made, "update", "changed", "--after", "before", "--after", "any:before").returncode == 0
-    assert made.client.get("/v1/jobs/changed")["job"]["after"] == ["before", "any:before"]
+    assert made.client.get("/v1/jobs/changed")["written"]["after"] == ["before", "any:before"]
     wrong = tutti(made, "update", "changed", "after=[before")
     assert (wrong.returncode, "is no list or table" in wrong.stderr) == (2, True)
     tutti(made, "cancel", "before", "changed")

@@ -1,5 +1,6 @@
 """What would start when: before and after a change."""
 
+import gzip
 import json
 
 import pytest
@@ -54,6 +55,16 @@ def test_more_nodes_start_a_gang_at_once(capsys, snapshot):
     code, out, _ = asked(capsys, snapshot, "--add-nodes", "2x4", "-o", "json")
     assert code == 0
     assert starts(out) == {"waits": (3540.0, 0.0)}
+
+
+def test_a_snapshot_may_be_compressed(capsys, snapshot, tmp_path):
+    packed = tmp_path / "snapshot.json.gz"
+    packed.write_bytes(gzip.compress(snapshot.read_bytes()))
+    code, out, _ = asked(capsys, packed, "--add-nodes", "2x4", "-o", "json")
+    assert (code, starts(out)) == (0, {"waits": (3540.0, 0.0)})
+    packed.write_bytes(packed.read_bytes()[:40])
+    code, _, err = asked(capsys, packed)
+    assert (code, "the snapshot cannot be unpacked" in err) == (2, True)
 
 
 def test_fewer_nodes_leave_it_without_a_start(capsys, snapshot):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from tutti.cli.interrupt import INTERRUPTED
 from tutti.errors import Misused
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     if output == "json":
         more = {"left_out": as_entries(found.left_out), "interrupted": found.interrupted}
         click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows, **more}))
+        end_as(found.interrupted)
         return
     from tutti.views.table import table  # noqa: PLC0415
 
@@ -202,6 +204,13 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     list_left_out(found.left_out)
     if found.interrupted:
         click.echo("interrupted: the policies that had been played by then", err=True)
+    end_as(found.interrupted)
+
+
+def end_as(interrupted: bool) -> None:
+    """What was interrupted says so to scripts too, whatever it could still print."""
+    if interrupted:
+        sys.exit(INTERRUPTED)
 
 
 def as_entries(left_out: list["Bad"]) -> list[dict[str, object]]:
@@ -256,6 +265,7 @@ def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], o
     show(case, found[0], output, found if seeds > 1 else [])
     if rest["out"]:
         write(case, found[0], Path(str(rest["out"])))
+    end_as(any(outcome.interrupted for draw in found for outcome in draw))
 
 
 def draw_again(log: "Log", load: "Load | None", options: "Options", draw: int) -> "Case":

@@ -177,8 +177,16 @@ def _ill_typed(
             wanted = [IN_WORDS.get(one, one) for one in found[1].split(" | ") if one != "null"]
             what = f"expected {' or '.join(dict.fromkeys(wanted))}, got {IN_WORDS.get(found[2], found[2])}"
         hint = nearest(str(value), choices, f"write {' or '.join(choices)}") if (choices := _choices(kind, key)) else ""
+        if key == "roles" and isinstance(value, list):
+            hint = f"write [roles.{_name_of(value)}], a table for each role under its name"
         return Problem(f"{'.'.join(here)}: {what}", f"{key} = {value!r}"[:200], hint, source, line)
     return None
+
+
+def _name_of(roles: list[object]) -> str:
+    """What the first entry of a list of roles would be called."""
+    first = roles[0] if roles else None
+    return str(first.get("name") or first.get("role") or "NAME") if isinstance(first, dict) else "NAME"
 
 
 def _choices(kind: type[Part], key: str) -> list[str]:

@@ -32,7 +32,7 @@ from tutti.jobs.durations import duration
 from . import shelf
 from .arming import Arming, Ready
 from .booking import Booking
-from .ends import QUICK, Fate, Verdict, died, pause, verdict
+from .ends import QUICK, Fate, Verdict, died, for_whom, pause, verdict
 from .fault import now_us, point
 from .held import Change, Held, Placed, Run
 from .journal import LAZY_S, TOGETHER_S, Journal, Unstored, Write
@@ -105,7 +105,7 @@ class LocalBackend:
                 by = action.by if isinstance(action, Shrink) else NEVER
                 return self._resize(held, action.seats, by, key)
             case Evict():
-                self.end(held, LEAVES[action.how], _for_whom(action), self._grace(held, action.by))
+                self.end(held, LEAVES[action.how], for_whom(action), self._grace(held, action.by))
             case Restart():
                 self.end(held, "restart", action.why, self._grace(held, NEVER))
             case Fail():
@@ -550,6 +550,7 @@ class LocalBackend:
         elif run.leaving in {"requeue", "park"}:
             self.on_news(held, "evicted", f"it made room{': ' + found.why if found.why else ''}")
             self.tell(ev.Evicted(at, held.name, found.parked, self._kept(run, found, at)))
+            self.remains.learn_of_parking(held, run, found)
         else:
             self._lost(held, run, found, at)
         self.journal.later(*writes, shelf.coursed(held))
@@ -576,10 +577,6 @@ class LocalBackend:
             if held.run is not None and held.run.link is not None:
                 held.run.link.close()
         self.nursery.close()
-
-
-def _for_whom(action: Evict) -> str:
-    return f"for {action.room_for}{'; ' + action.why if action.why else ''}" if action.room_for else ""
 
 
 EARS: dict[str, Callable[[LocalBackend, Held, Run, Message], None]] = {

@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from tutti.engine.model import SECOND, OnLoss, State
+from tutti.engine.plan import Evict
 from tutti.jobs.job import Job
 
 PREEMPTED = 75
@@ -90,6 +91,11 @@ def _lost(job: Job, why: str, restarts: int, code: int, kept: bool = False) -> V
         often = "once" if restarts == 1 else f"{restarts} times"
         return Verdict(Fate.OVER, State.FAILED, code, f"{why}, and it was restarted {often}" if restarts else why)
     return Verdict(Fate.AGAIN, State.WAITING, code, why, kept)
+
+
+def for_whom(action: Evict) -> str:
+    """Why a gang has to go, where it is for another."""
+    return f"for {action.room_for}{'; ' + action.why if action.why else ''}" if action.room_for else ""
 
 
 def pause(losses: int) -> int:

@@ -1,5 +1,6 @@
 """What people ask of the daemon that changes something: each is on the disk before it is acknowledged."""
 
+import asyncio
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from .spread import spread
 CHANGES_RUNNING = {"time", "priority", "expect", "deadline", "on_loss", "retries", "grace", "preemptible", "min_run"}
 """What may change while a job runs; the rest only while it waits."""
 SIZE = {"workers", "want"}
+MOST_LOOKS, QUICK_LOOKS = 500, 20
 FRAMEWORKS = sorted({*DELIVERIES, *OTHERS, *MANAGERS, "train", "xgboost", "paddle"})
 
 
@@ -194,7 +196,7 @@ class Intake:
         if asked.dry_run:
             return f"{held.name} would be put on hold"
         await self._stored_state(held, State.HELD, "hold", by)
-        self._backend.tell(ev.Held(now_us(), held.name))
+        await self._taken_in(held, ev.Held(now_us(), held.name))
         return f"{held.name} is on hold"
 
     async def _release(self, held: Held, asked: t.Ask, by: Request) -> str:
@@ -203,8 +205,18 @@ class Intake:
         if asked.dry_run:
             return f"{held.name} would be released"
         await self._stored_state(held, State.WAITING, "release", by)
-        self._backend.tell(ev.Released(now_us(), held.name))
+        await self._taken_in(held, ev.Released(now_us(), held.name))
         return f"{held.name} waits again"
+
+    async def _taken_in(self, held: Held, event: ev.Event) -> None:
+        """Tell it, and wait until whoever looks sees it."""
+        before = self._driver.world.version
+        self._backend.tell(event)
+        for at in range(MOST_LOOKS):
+            job = job_of(self._driver.world, held.name)
+            if job is None or job.life.version > before:
+                return
+            await asyncio.sleep(0.0 if at < QUICK_LOOKS else 0.002)
 
     async def _stored_state(self, held: Held, state: State, what: str, by: Request) -> None:
         job = job_of(self._driver.world, held.name)
@@ -308,7 +320,7 @@ class Intake:
         except Exception:
             held.job, held.gang = old
             raise
-        self._backend.tell(ev.Changed(now_us(), gang))
+        await self._taken_in(held, ev.Changed(now_us(), gang))
         if "time" in asked.set and held.run is not None and held.run.link is not None:
             limit = duration(job.time) / SECOND if job.time else 0.0
             held.run.link.send({"say": "limit", "limit_s": limit})

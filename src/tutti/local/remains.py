@@ -5,12 +5,14 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tutti.engine import events as ev
 from tutti.engine.model import SECOND, Progress
 from tutti.train.agent.watch import state_of
 
 from . import shelf
-from .ends import died, exit_code
+from .ends import Verdict, died, exit_code
 from .fault import now_us as _now
 from .held import Held, Placed, Run
 from .keeper import cgroup, records, tree
@@ -136,6 +138,16 @@ class Remains:
             return
         self._reported = {run.nonce: now, **{k: v for k, v in self._reported.items() if now - v < 60 * SECOND}}
         self._backend.tell(ev.Reported(now, held.name, progress_of(word, held, now)))
+
+    def learn_of_parking(self, held: Held, run: Run, found: Verdict) -> None:
+        """A job that says it can be set aside and then saves nothing is not set aside again: that costs it its work."""
+        if run.leaving != "park" or found.parked or not held.gang.parkable:
+            return
+        text = "it was to be set aside and saved nothing, so its work is lost: it will not be set aside again"
+        self._backend.on_news(held, "unsaved", text)
+        held.gang = msgspec.structs.replace(held.gang, parkable=False)
+        self._backend.journal.later(shelf.changed(held))
+        self._backend.tell(ev.Changed(_now(), held.gang))
 
     # -- keepers that fell silent
 

@@ -1,5 +1,6 @@
 """What starts when, before and after a change: the same futures on a view as it is and as it would be."""
 
+import gzip
 import tomllib
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tutti.jobs.understand import understand_text
 
 from .scenes import GangEntry, task_of
 
+GZIP = b"\x1f\x8b"
 HORIZON = 30 * DAY
 
 
@@ -48,10 +50,20 @@ class Answer(Data, frozen=True):
 def ask(path: Path, changes: Changes) -> Answer:
     """Answer for a recorded snapshot."""
     try:
-        view, now, policy = replay(path.read_bytes())
+        view, now, policy = replay(_bytes(path))
     except FileNotFoundError:
         raise NotFound(f"there is no snapshot {path}") from None
     return compare(view, now, policy, edits_of(view, changes, now))
+
+
+def _bytes(path: Path) -> bytes:
+    data = path.read_bytes()
+    if not data.startswith(GZIP):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError) as problem:
+        raise Misused(f"the snapshot cannot be unpacked: {problem}", str(path)) from None
 
 
 def compare(view: View, now: int, policy: Policy, edits: list[AnyEdit]) -> Answer:
