@@ -210,7 +210,7 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
 def end_as(interrupted: bool) -> None:
     """What was interrupted says so to scripts too, whatever it could still print."""
     if interrupted:
-        sys.exit(INTERRUPTED)
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def as_entries(left_out: list["Bad"]) -> list[dict[str, object]]:
