@@ -2,10 +2,14 @@
 
 Annotations on a pod say otherwise: `rig/run-for: "2.5"` (seconds, then it succeeds), `rig/fails: OutOfcpu` (refused on
 admission), `rig/never` (its image is never there), `rig/grace: "1"` (seconds it takes to go).
+
+With `room`, what a node has of each resource, pods that find too little left are refused on admission as well.
 """
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from tutti.jobs.kube.objects import Pod
@@ -17,9 +21,14 @@ from tutti.kube.watch import Listener
 class Kubelet:
     """Watches all pods and patches their status."""
 
-    def __init__(self, api: Api, delay: float = 0.0) -> None:
+    def __init__(self, api: Api, delay: float = 0.0, room: Mapping[str, int] | None = None) -> None:
         self.api = api
         self.delay = delay
+        self.room = room or {}
+        self.refused = 0
+        self._used: dict[str, Counter[str]] = {}
+        """By node: what the pods on it have of each resource."""
+        self._holds: dict[str, tuple[str, dict[str, int]]] = {}
         self.started: set[str] = set()
         self.going: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -49,6 +58,7 @@ class Kubelet:
     def _drop(self, pod: Pod) -> None:
         self.started.discard(pod.metadata.uid)
         self.going.discard(pod.metadata.uid)
+        self._release(pod)
 
     def _later(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -62,11 +72,31 @@ class Kubelet:
         if "rig/fails" in said:
             await self._say(pod, {"phase": "Failed", "reason": said["rig/fails"], "message": "refused on admission"})
             return
+        if lacking := self._admit(pod):
+            self.refused += 1
+            await self._say(pod, {"phase": "Failed", "reason": f"OutOf{lacking}", "message": "the node has no room"})
+            return
         await asyncio.sleep(self.delay)
         await self._say(pod, {"phase": "Running"})
         if "rig/run-for" in said:
             await asyncio.sleep(float(said["rig/run-for"]))
             await self._say(pod, {"phase": "Succeeded"})
+            self._release(pod)
+
+    def _admit(self, pod: Pod) -> str:
+        """Take what a pod asks for; a resource of which too little is left, or nothing."""
+        used = self._used.setdefault(pod.spec.node_name, Counter())
+        asks = requests(pod, self.room)
+        lacking = next((name for name, amount in asks.items() if used[name] + amount > self.room[name]), "")
+        if not lacking:
+            used.update(asks)
+            self._holds[pod.metadata.uid] = (pod.spec.node_name, asks)
+        return lacking
+
+    def _release(self, pod: Pod) -> None:
+        node, asks = self._holds.pop(pod.metadata.uid, ("", {}))
+        if node:
+            self._used[node].subtract(asks)
 
     async def _go(self, pod: Pod) -> None:
         await asyncio.sleep(float((pod.metadata.annotations or {}).get("rig/grace", "0")))
@@ -76,6 +106,12 @@ class Kubelet:
     async def _say(self, pod: Pod, status: dict[str, str]) -> None:
         with contextlib.suppress(ApiError, Broken):
             await self.api.insist("PATCH", f"{path_of(pod)}/status", {"status": status}, MERGE)
+
+
+def requests(pod: Pod, names: Mapping[str, int]) -> dict[str, int]:
+    """What a pod asks for of some resources, in whole numbers."""
+    asks = [(container.resources.requests if container.resources else None) or {} for container in pod.spec.containers]
+    return {name: sum(int(str(each.get(name, 0))) for each in asks) for name in names}
 
 
 def path_of(pod: Pod) -> str:

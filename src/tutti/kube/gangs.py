@@ -156,6 +156,7 @@ class GangSeen:
         "pending",
         "pods",
         "problems",
+        "ran",
         "room_for",
         "seats",
         "shapes",
@@ -203,6 +204,8 @@ class GangSeen:
         self.failed_start = ""
         self.room_for = ""
         self.up = False
+        self.ran = False
+        """All its members have run at once since it got its seats, or may have before we came."""
         self.lost = 0
         self.succeeded = 0
         self.told: dict[str, object] = {}
@@ -334,7 +337,7 @@ class GangSeen:
         """It has no seats any more."""
         self.desired, self.seats = [], {}
         self.asked, self.up, self.leaving, self.lost = False, False, "", 0
-        self.failed_start, self.room_for = "", ""
+        self.failed_start, self.room_for, self.ran = "", "", False
         self.since = self.landed = 0
 
     def sit(self, seats: tuple[Seats, ...], nodes: Sequence[Node | None]) -> None:

@@ -327,6 +327,7 @@ class Mirror(Intake):
                 gang.seats[pod.uid] = Seat(role, pod.node, bound=True)
                 self.recharge(pod)
         if gang.seats:
+            gang.ran = True
             gang.desired = [list(nodes.items()) for nodes in counts]
             gang.landed = len(gang.seats)
         return gang.desired
@@ -386,7 +387,7 @@ class Mirror(Intake):
             if seats is not None:
                 events.append(ev.Resized(now, gang.key, seats))
         if not gang.up and not gang.lost and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
-            gang.up = True
+            gang.up = gang.ran = True
             events.append(ev.Running(now, gang.key))
             if gang.gang is not None and sum(role.want for role in gang.gang.roles) > len(gang.seats):
                 # Only now can it grow; that it runs is no news the engine looks at once.

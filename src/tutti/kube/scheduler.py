@@ -61,6 +61,8 @@ LONGEST_SETTLE = 0.1
 TICK = 1.0
 REMEMBER = 3.0
 DISCOVER = 60.0
+REPLAN = 10.0
+"""Seconds after which a start that lost members, and finds no other place for them, is given up."""
 GLANCE = 2.0
 """Seconds for which an answer of a replica that does not lead is good enough."""
 
@@ -474,6 +476,9 @@ class Scheduler:
     def _overdue(self, gang: GangSeen, age: float) -> None:
         if gang.bound < gang.least and not gang.lost:
             self._in_part(gang, age)
+        elif gang.bound < gang.least and not gang.ran:
+            if age > REPLAN and not gang.failed_start:
+                self._failed(gang, "members were lost before it ran, and there is no other place for them")
         elif not gang.up and age > self.config.up_within and gang.bound >= gang.least and not gang.failed_start:
             gang.failed_start = f"members did not run {self.config.up_within} s after they were bound"
             if all(gang.pods[uid].controller for uid in gang.seats if uid in gang.pods):

@@ -9,6 +9,12 @@ NAME = "native"
 KINDS = {"PodGroup", "Workload", "CompositePodGroup"}
 GROUP = "scheduling.k8s.io"
 CONDITIONS = ("PodGroupInitiallyScheduled", "PodGroupScheduled", "CompositePodGroupInitiallyScheduled")
+RANKS = (
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "training.kubeflow.org/replica-index",
+)
+"""Labels by which Indexed Jobs, stateful sets and Kubeflow number their pods."""
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -23,9 +29,9 @@ def of_pod(pod: Pod) -> Member | None:
 
 
 def completion_index(pod: Pod) -> int:
-    """The rank that Indexed Jobs and stateful sets write on their pods."""
+    """The rank that whoever made a pod has written on it."""
     labels = {**(pod.metadata.annotations or {}), **(pod.metadata.labels or {})}
-    for key in ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index"):
+    for key in RANKS:
         if labels.get(key, "").isdigit():
             return int(labels[key])
     return -1
