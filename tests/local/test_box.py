@@ -499,6 +499,24 @@ def test_a_launcher_of_its_own_members_is_one_process_that_changes_its_size():
         led.wait()
 
 
+TALKS = """
+import os, time
+from tutti.train.agent.channel import Told
+from tutti.train.agent.client import Client
+client = Client(os.environ["TUTTI_CHANNEL"], "r")
+client.tell(Told("lost", "m2 is gone: " + "x" * 1000))
+for at in range(300):
+    client.tell(Told("formed", f"it goes on, {at}"))
+"""
+
+
+def test_what_happens_inside_a_job_is_in_its_story_within_reason(shared):
+    assert shared.submit(sys.executable, "-c", TALKS, name="talks").wait() == 0
+    told = [event["text"] for event in shared.client.get(job_path("talks", "story"))["events"]]
+    inside = [text for text in told if text.startswith(("m2 is gone", "it goes on"))]
+    assert (inside[0], len(inside)) == (("m2 is gone: " + "x" * 1000)[:300], 200)
+
+
 def test_an_elastic_job_goes_on_without_the_devices_that_are_cleared():
     with box("2x2", '[policy.grow]\ncool_down = "0s"\n') as made:
         elastic = made.submit(sys.executable, "-c", ELASTIC, workers="1:4", name="elastic")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.train.test_faults import check_samples, same_on_all
-from tutti.train.agent.channel import Accepted, Done, Leave, Refused, Released, Resize, Snapshot
+from tutti.train.agent.channel import Accepted, Done, Leave, Refused, Released, Resize, Snapshot, Told
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.server import Server
 
@@ -62,6 +62,8 @@ def test_resize_snapshot_leave_and_go_on(launch, scheduler, tmp_path):
     scheduler.until(lambda: scheduler.server.talks["r"].progress.world == 4)
     progress = scheduler.server.talks["r"].progress
     assert (progress.legal, progress.level) == ((1, 2, 3, 4), "L2")
+    told = [word.text for word in scheduler.heard if isinstance(word, Told)]
+    assert told[:2] == [event["text"] for event in run.events("formed")][:2], "with whom it goes on is told"
     left = scheduler.ask(Leave("e", 60.0), Released)
     assert left[-1].state == "memory"
     assert run.finish() == Exit.PREEMPTED

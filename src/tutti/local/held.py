@@ -89,6 +89,8 @@ class Run(msgspec.Struct):
     broken: bool = False
     """A member was lost and is not replaced yet."""
     can: tuple[str, ...] = ()
+    tellings: int = 0
+    """How often the job told of something that happened inside it."""
     saved: bool = False
     """It answered that its state is kept whole."""
     link: KeeperLink | None = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .backend import LocalBackend
 
 REPORT_EVERY = SECOND
+MOST_TELLINGS, LONGEST_TELLING = 200, 300
 """Progress is passed on at most so often."""
 NEVER_BEGAN = "the process that keeps it was killed before it began"
 
@@ -121,6 +122,8 @@ class Remains:
     def word(self, held: Held, run: Run, word: dict[str, Any]) -> None:
         """The job said something."""
         match word.get("say"):
+            case "told":
+                self._told(held, run, str(word.get("text", "")))
             case "progress":
                 self._progress(held, run, word)
             case "refused":
@@ -131,6 +134,12 @@ class Remains:
                 run.saved = word.get("state", "none") != "none"
                 wrong = others_went(run, word)
                 self._backend.answered(held, run, str(word["id"]), "refused" if wrong else "released", wrong)
+
+    def _told(self, held: Held, run: Run, text: str) -> None:
+        """What happened inside a job belongs into its story, within reason: some jobs never stop talking."""
+        run.tellings += 1
+        if run.tellings <= MOST_TELLINGS:
+            self._backend.on_news(held, "inside", text[:LONGEST_TELLING])
 
     def _progress(self, held: Held, run: Run, word: dict[str, Any]) -> None:
         now = _now()

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 from tutti.train.agent import lines
 from tutti.train.agent.agent import Agent, Seat
-from tutti.train.agent.channel import Accepted, Done, Leave, Progress, Refused, Released, Request, Resize, Snapshot
+from tutti.train.agent.channel import (
+    Accepted,
+    Done,
+    Leave,
+    Progress,
+    Refused,
+    Released,
+    Request,
+    Resize,
+    Snapshot,
+    Told,
+)
 from tutti.train.agent.client import Client
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.roster import Stage
@@ -17,6 +28,8 @@ from tutti.train.tiers import Tier
 
 REPORT_S = 0.1
 STATUS_S = 0.5
+PASSED_ON = frozenset({"fenced", "lost", "stalled", "formed"})
+"""What happens to members and is worth a line in the story that the scheduler keeps."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,14 @@ class Dialogue:
         self._heard_signals = 0
         self._next_report = 0.0
         self._next_status = 0.0
+        self.story.listener = self._pass_on
         agent.heard["left"] = self._left
         agent.heard["released"] = lambda _seat, _said: None
+
+    def _pass_on(self, event: str, sentence: str) -> None:
+        """Who was lost or hung, and with whom it goes on, is told to the scheduler too."""
+        if self.client and event in PASSED_ON:
+            self.client.tell(Told(event, sentence))
 
     def fileno(self) -> int | None:
         """Readable when the scheduler has said something."""

@@ -52,6 +52,15 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Told:
+    """Something happened inside the job that belongs into its story."""
+
+    say: ClassVar[str] = "told"
+    event: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Resize:
     say: ClassVar[str] = "resize"
     id: str
@@ -118,13 +127,28 @@ class Unknown:
 
 Request = Resize | Snapshot | Leave
 Answer = Accepted | Refused | Released | Done
-Word = Hello | Welcome | Goodbye | Progress | Resize | Snapshot | Leave | Accepted | Refused | Released | Done | Unknown
+Word = (
+    Hello
+    | Welcome
+    | Goodbye
+    | Progress
+    | Told
+    | Resize
+    | Snapshot
+    | Leave
+    | Accepted
+    | Refused
+    | Released
+    | Done
+    | Unknown
+)
 
 _WORDS: tuple[type[Word], ...] = (
     Hello,
     Welcome,
     Goodbye,
     Progress,
+    Told,
     Resize,
     Snapshot,
     Leave,

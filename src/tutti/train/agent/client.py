@@ -16,6 +16,7 @@ from tutti.train.agent.channel import (
     Request,
     Resize,
     Snapshot,
+    Told,
     Unknown,
     Welcome,
     Word,
@@ -47,6 +48,10 @@ class Client:
     def report(self, progress: Progress) -> bool:
         """Say how far the job is; False when nobody listens."""
         return self._send(progress)
+
+    def tell(self, told: Told) -> bool:
+        """Say what happened inside the job; False when nobody listens."""
+        return self._send(told)
 
     def answer(self, answer: Answer) -> None:
         """Answer a request; the answer is kept, to be said again when the request is repeated."""

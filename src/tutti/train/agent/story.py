@@ -21,11 +21,15 @@ class Story:
         self._missing = 0
         self._out = out
         self._clock = clock
+        self.listener: Callable[[str, str], None] | None = None
+        """Who else hears each event and its sentence."""
 
     def tell(self, event: str, sentence: str, **facts: Any) -> None:
         """Note an event: a stable word for programs, a sentence for people, and the facts."""
         record = {"at": round(self._clock(), 4), "event": event, "text": sentence, **facts}
         self._say(sentence)
+        if self.listener is not None:
+            self.listener(event, sentence)
         if self._file >= 0:
             self._write(record)
 
