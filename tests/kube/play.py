@@ -52,7 +52,7 @@ class Play:
     async def perform(cls, rig: Rig, scene, kubelet: bool = True, within: float = 110) -> None:
         """Play a scene, then clear the stage."""
         stage = Stage(rig.kubeconfig(), 6)
-        hand = Kubelet(Api(from_file(rig.kubeconfig()), 3))
+        hand = Kubelet(Api(from_file(rig.kubeconfig()), 3, agent="kubelet"))
         play = cls(rig, stage, hand)
         task = asyncio.create_task(hand.run()) if kubelet else None
         try:

@@ -67,7 +67,7 @@ class Stage:
     """A client that makes and removes things, as an administrator."""
 
     def __init__(self, kubeconfig: Path, most: int = 24) -> None:
-        self.api = Api(from_file(kubeconfig), most)
+        self.api = Api(from_file(kubeconfig), most, agent="rig")
         self.touched: dict[str, None] = {}
         """Kinds of which something was made: where all of them are."""
 

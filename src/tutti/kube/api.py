@@ -56,14 +56,20 @@ class Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "next"
 class Api:
     """A client of one cluster."""
 
-    def __init__(self, credentials: Credentials, most: int = 32, fence: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        most: int = 32,
+        fence: Callable[[], None] | None = None,
+        agent: str = MANAGER,
+    ) -> None:
         """`fence` is called before each write and raises Fenced where nothing may be written."""
         self.credentials = credentials
         self.http = Http(credentials.target, credentials.headers, most)
         self.fence = fence
         self.requests = 0
         self.retries = 0
-        self._agent = "User-Agent: tutti\r\n"
+        self._agent = f"User-Agent: {agent}\r\n"
         self.http.headers = lambda: self._agent + credentials.headers()
 
     async def get(self, path: str, kind: type[T], **query: object) -> T:

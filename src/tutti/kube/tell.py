@@ -8,8 +8,10 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+import msgspec
 
 from tutti.drive.loop import Driver
 from tutti.engine.explain import explain
@@ -63,11 +65,32 @@ ELABORATE = 0.05
 NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
 NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
 COMPONENT = "tutti"
+CONTROLLED = frozenset({"coscheduling", "koordinator"})
+"""Dialects with a controller that may write the status of groups."""
 OLD = ("scheduling.incubator.k8s.io/", "scheduling.sigs.dev/")
 MODERN = "is read as Volcano's PodGroup, which came after it; today it is written scheduling.volcano.sh/v1beta1"
 WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "MembersLost", "Misdeclared", "Preempted"})
 REPORTED = {"waiting": "FailedScheduling", "short": "MembersLost"}
 """The reason of the event by which a state is told; of all others it is Scheduled."""
+
+
+class Author(msgspec.Struct):
+    """Somebody who has written fields of an object, and which."""
+
+    manager: str = ""
+    fields: dict[str, Any] = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class Authors(msgspec.Struct):
+    """Everybody who has."""
+
+    managed_fields: list[Author] = msgspec.field(default_factory=list, name="managedFields")
+
+
+class Authored(msgspec.Struct):
+    """Of an object, only who wrote it."""
+
+    metadata: Authors
 
 
 class Teller:
@@ -295,8 +318,18 @@ class Teller:
         if about is None or body is None:
             return
         whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": about["name"]}}
+        if group.dialect in CONTROLLED and await self._is_anothers(path_of(group)):
+            return
         path = f"{path_of(group)}/status"
         await self._in_turn("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
+
+    async def _is_anothers(self, path: str) -> bool:
+        """Whether somebody else writes the status of an object; even the same words would make it ours as well."""
+        try:
+            found = await self.api.get(path, Authored)
+        except (ApiError, Broken):
+            return False
+        return any(one.manager != COMPONENT and "f:status" in one.fields for one in found.metadata.managed_fields)
 
     async def _condition(self, pod: Seen, news: News) -> None:
         message = told_as(news)
