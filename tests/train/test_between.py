@@ -64,3 +64,13 @@ def test_between_two_loops_is_where_one_has_ended_and_the_next_has_not_begun():
         course.epoch, course.cursor, course.opened = epoch, cursor, opened
         places.append(course.is_between)
     assert places == [False, True, False, False, False]
+
+
+def test_a_loop_that_fails_by_itself_goes_on_from_the_step_where_it_did(launch):
+    loop = {"samples": 24, "batch": 24, "epochs": 12, "wrap": "ddp"}
+    faults = {member: {"7": "raise"} for member in ("m0", "m1", "m2")}
+    run = launch("--workers", 3, "--snapshot-every", 1000, loop={**loop, "faults": faults})
+    assert run.finish() == 1, run.said()
+    again = launch("--workers", 2, loop=loop, home=run.home)
+    check(again, epochs=12)
+    assert (again.events("formed")[0]["source"], again.events("formed")[0]["step"]) == ("memory", 7)

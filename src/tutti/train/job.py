@@ -245,5 +245,8 @@ def watch_exceptions(job: Job) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(Exit.AGAIN)
+        if not isinstance(error, TrainError):
+            # Whoever starts it again under its name goes on where the loop failed.
+            recover.keep_whole(job)
 
     sys.excepthook = hook

@@ -77,16 +77,17 @@ class Keeper:
         place: tuple[int, int],
         state: tuple[dict[str, Leaf], dict[str, Any]],
         kind: str,
+        slots: int = 0,
     ) -> bool:
         """Copy the state after `step` to a slot; False when all slots are being read, or when there is no memory for
-        larger ones.
+        larger ones. `slots` is how many larger ones to ask for (0: as many as there always are).
         """
         leaves, rest = state[0], plain.dumps(state[1])
         layout = self._lay_out(leaves, place, kind)
         label = Label(generation, step, kind, layout.data_bytes, 0)
         self.patience.begin()
         try:
-            camera = self._ready(layout, len(table_of(layout.text, rest)))
+            camera = self._ready(layout, len(table_of(layout.text, rest)), slots or self.slots)
         except NoMemory as error:
             return self.patience.refuse(error, generation)
         camera.complete = self.complete
@@ -110,14 +111,14 @@ class Keeper:
         self._leaves = leaves
         return self._layout
 
-    def _ready(self, layout: Layout, table: int) -> Camera:
+    def _ready(self, layout: Layout, table: int, slots: int) -> Camera:
         """A camera whose slots are large enough; new slots beside the old ones when they are not, which hold until
         these are sealed.
         """
         if self._camera is None or self._room[0] < table or self._room[1] < layout.data_bytes:
             room = (table + TABLE_ROOM, int(layout.data_bytes * SLACK))
             self._made += 1
-            entry = self.member.ask_slots(f"{self.member.name}-{self._made - 1}", *room, self.slots)
+            entry = self.member.ask_slots(f"{self.member.name}-{self._made - 1}", *room, slots)
             self.close()
             self._camera = Camera(self.member.shelf, entry)
             self.shelf, self._room = entry.member, room

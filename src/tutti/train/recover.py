@@ -410,7 +410,8 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     state = (leaves, {"things": things, "course": job.course.to_record()})
     kind, step = job.protected.fingerprint, job.course.step
     try:
-        is_kept = keeper.keep(job.generation, step, (0, 1) if is_whole else job.places.share(job.rank), state, kind)
+        place = (0, 1) if is_whole else job.places.share(job.rank)
+        is_kept = keeper.keep(job.generation, step, place, state, kind, int(is_whole))
         if is_together and job.places.is_split and shards(job):
             label = Label(job.generation, step, kind, 0, 0)
             is_kept = keeper.buddies.exchange(job.group, job.places, label, *state) and is_kept
