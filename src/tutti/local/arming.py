@@ -177,7 +177,7 @@ class Arming:
             if held is not ready.held or not ready.is_current:
                 self._let_go(name)
         for name, (held, placed) in wanted.items():
-            if name not in self._ready:
+            if name not in self._ready and held.run is None:
                 self._make_ready(held, placed)
         self._foresee()
 

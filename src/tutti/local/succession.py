@@ -56,6 +56,8 @@ class Left(NamedTuple):
     held: Held
     run: Run
     heir: Heir
+    until: int
+    """When it has to be asked again."""
 
 
 class Succession:
@@ -83,7 +85,8 @@ class Succession:
             if name not in self._ahead or self._ahead[name].until <= now:
                 self._ahead[name] = self._decided(world, name, now)
         self._bequeath(now)
-        return min((ahead.until for ahead in self._ahead.values() if ahead.start is not None), default=0)
+        again = [ahead.until for ahead in self._ahead.values() if ahead.start is not None]
+        return min([*again, *([self._left.until] if self._left is not None else [])], default=0)
 
     def _now(self) -> tuple[int, int]:
         """The version of the world, and how many events have been told: a decision ahead is about these."""
@@ -116,7 +119,8 @@ class Succession:
         """Leave the start to the keeper of the gang whose end it waits for. There is one such case at a time: after it
         everything else may be different.
         """
-        if self._left is not None and self._left.heir.start is self._start_after(self._left.held.name):
+        left = self._left
+        if left is not None and left.until > now and left.heir.start is self._start_after(left.held.name):
             return
         self.recall()
         for name, ahead in self._ahead.items() if not self._pauses else ():
@@ -150,7 +154,7 @@ class Succession:
             offer_turn(str(next_run.folder))
         except OSError:
             return
-        self._left = Left(held, run, heir)
+        self._left = Left(held, run, heir, until)
         run.link.send(
             {
                 "say": "heir",
