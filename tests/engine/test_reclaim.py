@@ -6,7 +6,7 @@ from tests.clusters import drawn, gang, seat, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, MINUTE, SECOND, NodeState, OnLoss, Progress, Resizing, SizeRule
+from tutti.engine.model import HOUR, MINUTE, SECOND, NodeState, OnLoss, Progress, Resizing, Seats, SizeRule
 from tutti.engine.plan import Await, Evict, Repair, Shrink, Start
 from tutti.engine.policy import Policy, Reclaim
 
@@ -144,3 +144,17 @@ def test_the_room_of_a_broken_gang_that_leaves_is_kept_until_it_is_gone():
     world.apply(ev.Evicted(NOW + 2 * SECOND, "low"))
     plan = decide(world.view(), NOW + 2 * SECOND, Policy())
     assert [action.gang for action in plan.actions if isinstance(action, Start)] == ["high"]
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(59 * SECOND, []), (MINUTE, ["low"])])
+def test_a_gang_that_never_comes_up_keeps_nobody_important_waiting(waited, expected):
+    world = submit(drawn("8 8"), gang("low", 2, 8, run_s=86_400), at=0)
+    world.apply(ev.Starting(NOW, "low", (Seats((0, 1), (1, 1)),)))
+    view = submit(world, gang("high", 2, 8, run_s=60, priority=3), at=NOW).view()
+    policy = Policy(reclaim=Reclaim(min_run=0))
+
+    plan = decide(view, NOW + waited, policy)
+
+    assert taken(plan) == expected
+    assert expected or plan.wake_at == NOW + MINUTE
+    assert check(view, plan, policy, NOW + waited) == []

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from .desk import Desk, wait
-from .model import DAY, NEVER, Job, Pledge, Resizing, Seats, State, Token, span
+from .model import DAY, MINUTE, NEVER, Job, Pledge, Resizing, Seats, State, Token, span
 from .plan import Await, Evict, How, Shrink
 from .ranks import cut
 from .seats import beyond
@@ -13,6 +13,8 @@ from .whole import Sitting, sit_at
 
 BROKEN = frozenset({State.DEGRADED, State.REPAIRING})
 """A gang that waits for lost members may leave as a whole, but not change its size."""
+COMES_UP = MINUTE
+"""How long a gang that was just given its seats is left alone, so that nobody is taken off them before it runs."""
 
 
 class Victim:
@@ -101,7 +103,7 @@ def candidates(desk: Desk, job: Job) -> list[Victim]:
     under = desk.shares.under_guarantee(job.gang.queue, desk.least_amounts(job)) if desk.rules.guaranteed else False
     for slot in desk.view.seated:
         other = desk.view.held(slot)
-        settled, broken = is_settled(desk, other), other.life.state in BROKEN
+        settled, broken = is_settled(desk, other), other.life.state in BROKEN or _is_stuck(desk, other)
         if not settled and not broken:
             continue
         if settled and desk.policy.reclaim.surplus and (keeps := without_surplus(desk, other)):
@@ -143,6 +145,14 @@ def is_settled(desk: Desk, job: Job) -> bool:
     life = job.life
     pending = bool(life.target) and life.target_by > desk.now
     return life.state is State.RUNNING and not pending and job.gang.name not in desk.disturbed
+
+
+def _is_stuck(desk: Desk, job: Job) -> bool:
+    """Whether it has its seats and has not come up for so long that it may never: an image that is not there."""
+    if job.life.state is not State.STARTING:
+        return False
+    desk.wake(job.life.started + COMES_UP)
+    return job.life.started + COMES_UP <= desk.now
 
 
 def without_surplus(desk: Desk, job: Job) -> tuple[Seats, ...]:

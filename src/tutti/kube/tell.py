@@ -472,10 +472,13 @@ def _disagreements(gang: GangSeen, elsewhere: list[str]) -> list[str]:
     """What should be the same for all members and is not."""
     found = []
     priorities = {pod.priority or 0 for pod in gang.live}
-    if len(priorities) > 1:
-        found.append(
-            f"its pods have different priorities ({', '.join(map(str, sorted(priorities)))}); the highest counts"
-        )
+    theirs = ("different priorities " if len(priorities) > 1 else "priority ") + ", ".join(map(str, sorted(priorities)))
+    said = gang.declared
+    if said is not None and gang.gang is not None and (said.priority is not None or said.priority_class):
+        if priorities - {gang.gang.priority}:
+            found.append(f"its pods have {theirs} and its group {gang.gang.priority}; the group's counts")
+    elif len(priorities) > 1:
+        found.append(f"its pods have {theirs}; the highest counts")
     if elsewhere:
         found.append(f"pods of it ask for another scheduler ({', '.join(elsewhere)}) and do not count")
     return found
