@@ -158,7 +158,9 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
 
 def _strange_parts(declared: Declared, present: Mapping[Kin, int]) -> Iterable[str]:
     """Pods of task groups that their application does not have."""
-    for name in {kin.part for kin in present} - set(declared.parts) if declared.dialect == YUNIKORN else ():
+    if declared.dialect != YUNIKORN or not declared.parts:
+        return
+    for name in sorted({kin.part for kin in present} - set(declared.parts)):
         yield f"there is no task group {name!r} in the application; there are {', '.join(map(repr, declared.parts))}"
 
 
