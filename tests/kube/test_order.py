@@ -113,7 +113,7 @@ def _gangs():
     made += [pod(f"racked-{at}", "racked", 4) for at in range(2)]
     made += [pod("alone", gpus=1), pod("choosy", gpus=1, nodeSelector={"disk": "ssd"})]
     made += [pod("hardy", gpus=1, tolerations=[{"key": "kept", "operator": "Exists"}])]
-    made += _tree() + _sociable() + _with_volumes() + _late()
+    made += _tree() + _sociable() + _with_volumes() + _late() + _heralded("spark", 2)
     for name in ("coscheduling", "koordinator", "volcano", "kai", "yunikorn", "kueue"):
         said = {"queue": {"kueue": "mine", "yunikorn": "sand"}.get(name, "default"), "priority": "soon", "tier": "1"}
         said |= {"layer": "Leaf"} if name == "koordinator" else {"topology": "rack-alias"}
@@ -173,6 +173,16 @@ def _with_volumes():
     return [pod(f"disk-{at}", gpus=1, volumes=[_claimed(f"c{at}")]) for at in range(2)]
 
 
+def _heralded(name, count):
+    """A driver that declares the task group of its executors, and these."""
+    prefix, app = "yunikorn.apache.org/task-group", {"spark-app-selector": name}
+    groups = [{"name": "driver", "minMember": 1}, {"name": "exec", "minMember": count}]
+    driver = {"annotations": {f"{prefix}-name": "driver", f"{prefix}s": json.dumps(groups)}}
+    made = [pod(f"{name}-driver", gpus=1, labels=app | {"spark-role": "driver"}, **driver)]
+    marks = {"annotations": {f"{prefix}-name": "exec"}}
+    return made + [pod(f"{name}-{at}", gpus=1, labels=dict(app), **_copied(marks)) for at in range(count)]
+
+
 def _late():
     """A group whose pods are not all there, and pods that ask for somebody else."""
     stray = pod("stray", "mixed", scheduler="other")
@@ -212,6 +222,7 @@ def passing():
     made += [_thing(api, "CompositePodGroup", "twig", leaf | {"parentCompositePodGroupName": "bough"}, "default")]
     made += [_thing(api, "CompositePodGroup", "bough", leaf, "default")]
     made += [group("bud", 1, parentCompositePodGroupName="twig"), pod("bud-0", "bud", 1)]
+    made += _heralded("brief-spark", 1)
     made += [pod("brief-stray", "plain", scheduler="another"), pod("lonely", gpus=1, labels={"app": "web"})]
     for name in ("coscheduling", "koordinator", "koordinator-annotations", "volcano", "kai", "yunikorn", "kueue"):
         body = dialects.group(name, f"brief-{name}", 1, {})
@@ -360,7 +371,7 @@ def test_all_of_it_is_decided_alike(once):
     assert worlds[0] == worlds[1]
     waiting = {name for name, job in once["jobs"].items() if job[1] == "waiting"}
     assert {"default/lacking", "default/leaf2"} <= waiting - set(worlds[0])
-    assert {"default/top", "default/shallow", "default/pa@koordinator"} <= set(worlds[0])
+    assert {"default/top", "default/shallow", "default/pa@koordinator", "default/spark@yunikorn"} <= set(worlds[0])
 
 
 @pytest.mark.parametrize("seed", range(ORDERS))
