@@ -177,8 +177,8 @@ def _heralded(name, count):
     """A driver that declares the task group of its executors, and these."""
     prefix, app = "yunikorn.apache.org/task-group", {"spark-app-selector": name}
     groups = [{"name": "driver", "minMember": 1}, {"name": "exec", "minMember": count}]
-    driver = {"annotations": {f"{prefix}-name": "driver", f"{prefix}s": json.dumps(groups)}}
-    made = [pod(f"{name}-driver", gpus=1, labels=app | {"spark-role": "driver"}, **driver)]
+    driver = {f"{prefix}-name": "driver", f"{prefix}s": json.dumps(groups)}
+    made = [pod(f"{name}-driver", gpus=1, labels=app | {"spark-role": "driver"}, annotations=driver)]
     marks = {"annotations": {f"{prefix}-name": "exec"}}
     return made + [pod(f"{name}-{at}", gpus=1, labels=dict(app), **_copied(marks)) for at in range(count)]
 
