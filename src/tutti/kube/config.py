@@ -40,7 +40,7 @@ class Config(Data, frozen=True):
     up_within: int = 1800
     """Seconds a bound gang has until all its members run."""
     evict_within: int = 600
-    """Seconds after which a gang that disruption budgets keep whole is asked to leave no more, and spared as long."""
+    """Seconds after which a gang that disruption budgets keep is asked to leave no more, and spared as long."""
     resync: int = 600
     """Seconds between two comparisons of everything that is known with the engine's books."""
     connections: int = 24
