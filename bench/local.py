@@ -15,13 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.local_rivals import CHAIN, LENGTHS, Rival, Slurm, TaskSpooler, dated, idle_percent
+from bench.local_rivals import CHAIN, LENGTHS, Rival, Slurm, TaskSpooler, dated, gaps_ms, idle_percent
 from tutti.api.client import Client, job_path
 from tutti.api.home import Home
 from tutti.errors import Refused
@@ -109,14 +108,13 @@ def skew_ms(box: Box, number: int) -> float:
 def chain_ms(box: Box, figure: str) -> float:
     """One device and a line of jobs: from the end of one to the start of the next, the middle of all."""
     box.submit([{"name": f"holder-{figure}", "gpus": 1, "command": ["sleep", "2"]}])
-    names = [f"{figure}-{at}" for at in range(CHAIN)]
-    box.submit([{"name": name, "command": ["sh", "-c", dated(LENGTHS[figure])]} for name in names])
+    files = [box.path / f"{figure}-{at}" for at in range(CHAIN)]
+    jobs = [{"name": file.name, "command": ["sh", "-c", dated(LENGTHS[figure], file)]} for file in files]
+    box.submit(jobs)
     # The others are asked about nothing while they work either.
-    for name in reversed(names):
-        box.wait(name)
-    spans = sorted(tuple(map(int, box.log(name).split())) for name in names)
-    gaps = [(after[0] - before[1]) / 1e6 for before, after in pairwise(spans)]
-    return statistics.median(gaps)
+    for file in reversed(files):
+        box.wait(file.name)
+    return gaps_ms(files)
 
 
 def submits(box: Box, number: int, lines: int) -> float:

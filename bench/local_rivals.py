@@ -82,9 +82,9 @@ def _used(pid: int) -> int:
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
-def dated(length: float) -> str:
-    """A job that says when it began and when it ended."""
-    return f"date +%s%N; {f'sleep {length}; ' if length else ''}date +%s%N"
+def dated(length: float, file: Path) -> str:
+    """A job that writes down when it began and when it ended: the same line for everybody."""
+    return f"{{ date +%s%N; {f'sleep {length}; ' if length else ''}date +%s%N; }} > {file}"
 
 
 def gaps_ms(files: list[Path]) -> float:
@@ -130,7 +130,7 @@ class TaskSpooler:
         files = [self._path / f"{figure}-{at}" for at in range(CHAIN)]
         subprocess.run(["tsp", "sleep", "2"], env=self._env, capture_output=True, check=True)
         for file in files:
-            line = f"({dated(length)}) > {file}"
+            line = dated(length, file)
             subprocess.run(["tsp", "-n", "sh", "-c", line], env=self._env, capture_output=True, check=True)
         await_files(files)
         return gaps_ms(files)
@@ -197,7 +197,7 @@ class Slurm:
         files = [self._path / f"{figure}-{at}" for at in range(10)]
         self._sbatch("sleep 2", "-n64")
         for file in files:
-            self._sbatch(f"({dated(length)}) > {file}", "-n64")
+            self._sbatch(dated(length, file), "-n64")
         await_files(files)
         return gaps_ms(files)
 

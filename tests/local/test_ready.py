@@ -19,6 +19,7 @@ from tutti.local.devices import made_up
 from tutti.local.held import Run
 from tutti.local.keeper import records, tree
 from tutti.local.keeper.locks import is_held
+from tutti.local.keeper.turn import TURN
 from tutti.local.ports import Ports
 from tutti.local.settings import Settings
 from tutti.local.starting import Starting
@@ -159,7 +160,7 @@ def test_whoever_is_killed_at_the_gate_costs_nothing(one, whom):
 
 def offered(made: Box) -> list[Path]:
     """Runs whose members the keeper of another may let go."""
-    return [folder for folder in made.home.runs.iterdir() if (folder / records.TURN).exists()]
+    return [folder for folder in made.home.runs.iterdir() if (folder / TURN).exists()]
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from .arming import Ready, is_same
 from .ends import Fate, verdict
 from .fault import now_us, point
 from .held import Held, Run
-from .keeper.records import Record, begun_at, offer_turn, recall_turn
+from .keeper import turn
+from .keeper.records import Record, begun_at
 from .layout import NoRoom, entering
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Succession:
         if until <= now_us():
             return
         try:
-            offer_turn(str(next_run.folder))
+            turn.offer(str(next_run.folder))
         except OSError:
             return
         self._left = Left(held, run, heir, until)
@@ -171,7 +172,7 @@ class Succession:
         first, and is taken in before anything else.
         """
         left, self._left = self._left, None
-        if left is None or recall_turn(str(left.heir.ready.run.folder)):
+        if left is None or turn.recall(str(left.heir.ready.run.folder)):
             return
         at = begun_at(str(left.heir.ready.run.folder))
         record = {"why": "", "code": 0, "ended": at, "saved": left.run.saved}

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import time
 from typing import TYPE_CHECKING
 
-from tutti.local.keeper import records
+from tutti.local.keeper import records, turn
 from tutti.local.keeper.fault import point
 from tutti.local.keeper.gate import Gate
 from tutti.local.keeper.heir import HEAD_START_S, Waiting
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from tutti.local.keeper.keeper import Keeper
 
 
+DEVICES_MS = 100
+"""How long devices may be on the way from whoever has let their members go."""
+
+
 class Early:
     """What a keeper does for members whose turn has not come."""
 
@@ -33,7 +38,7 @@ class Early:
         self._line: Waiting | None = None
         """Where it hears that they were let go from outside."""
         self._held: list[tuple[int, str]] = []
-        self.is_waiting = self._were_let_go = False
+        self.is_waiting = self._were_let_go = self._has_devices = False
 
     def prepare(self, specs: list[MemberSpec]) -> str:
         """Open what they will need when there is room for them; why that cannot be, or nothing."""
@@ -71,21 +76,30 @@ class Early:
         paths, files = self._line.receive()
         if records.begun_at(self._keeper.folder):
             self._keeper.locks.inherit(paths, files)
-            self._keeper.has_word = True
+            self._keeper.has_word = self._has_devices = True
         else:
             for file in files:
                 os.close(file)
 
     def was_let_go(self) -> bool:
         """Whether somebody has let them go; if not, nobody can from now on but their keeper."""
-        return not records.recall_turn(self._keeper.folder)
+        self._were_let_go = not turn.recall(self._keeper.folder)
+        return self._were_let_go
+
+    def _await_devices(self) -> None:
+        """Whoever let them go had their devices and sends them after that, unless it was killed."""
+        if self._line is not None and self._were_let_go and not self._has_devices:
+            look = select.poll()
+            look.register(self._line, select.POLLIN)
+            if look.poll(DEVICES_MS):
+                self._inherit()
 
     def begin(self, specs: list[MemberSpec], fresh: list[Member]) -> str:
         """There is room for them; why they cannot have it, or nothing."""
         point("word")
         keeper = self._keeper
+        self._await_devices()
         let_go_at = records.begun_at(keeper.folder)
-        self._were_let_go = let_go_at > 0
         if not let_go_at and any(one.is_outdated() for one in fresh):
             keeper.was_early = True
             return "its program was replaced while it waited"

@@ -1,8 +1,7 @@
 """From the keeper of a gang that has ended to the members of the next one, without anybody in between.
 
-The daemon names the heir while the gang still runs, and may take that back until the moment it ends: both take the same
-file away, and only one of them finds it. Device locks go along as open files, so there is no moment at which nobody
-holds them.
+The daemon names the heir while the gang still runs, and may take that back until the moment it ends (see `turn.py`).
+Device locks follow as open files: whoever had them holds them until they are on the way.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ import socket
 import time
 from typing import Any
 
-from tutti.local.keeper import records
 from tutti.local.keeper.fault import point
 from tutti.local.keeper.locks import Locks
 from tutti.local.keeper.member import received
+from tutti.local.keeper.turn import Turn
 from tutti.train.agent.watch import started_at
 
 LINE = "h"
@@ -39,41 +38,57 @@ class Heir:
         self._paths = [str(path) for path in message["locks"]]
         self._said = json.dumps(self._paths).encode()
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._members: list[tuple[int, int]] = []
+        self._members: list[int] = []
+        self._programs: dict[str, tuple[int, int]] = {}
+        self._turn: Turn | None = None
         try:
             self._line.connect(os.path.join(self.folder, LINE))
+            self._turn = Turn(self.folder)
             for pid, began in message["members"]:
-                self._members.append((os.pidfd_open(pid), pid))
-                if started_at(pid) != began:
-                    raise Gone(f"process {pid} is another by now")
+                self._meet(int(pid), str(began))
         except (OSError, Gone):
             self.close()
             raise
 
+    def _meet(self, pid: int, began: str) -> None:
+        """A member of the heir, and what it has executed."""
+        self._members.append(os.pidfd_open(pid))
+        program = os.readlink(f"/proc/{pid}/exe")
+        if started_at(pid) != began:
+            raise Gone(f"process {pid} is another by now")
+        self._programs[program] = version(program)
+
+    def _is_as_it_was(self) -> bool:
+        """Whether no program has been replaced meanwhile: what was executed early would be an old one."""
+        try:
+            return all(version(path) == found for path, found in self._programs.items())
+        except OSError:
+            return False
+
     def take_over(self, locks: Locks) -> bool:
         """Let the members go, with the devices they need; False where they must not or cannot."""
         lent = locks.descriptors(self._paths)
-        if not lent or time.time_ns() // 1000 >= self.until or any(is_replaced(pid) for _, pid in self._members):
+        if self._turn is None or not lent or time.time_ns() // 1000 >= self.until or not self._is_as_it_was():
             return False
-        if not records.take_turn(self.folder):
+        if not self._turn.take():
             return False
         point("passed")
-        try:
-            socket.send_fds(self._line, [self._said], lent)
-        except OSError:
-            # Its own keeper lets them go when it hears that it is their turn.
-            return True
-        point("lent")
-        for handle, _ in self._members:
+        for handle in self._members:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(handle, signal.SIGCONT)
+        point("lent")
+        # Where their keeper is gone, so are they.
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._line, [self._said], lent)
         time.sleep(HEAD_START_S)
         return True
 
     def close(self) -> None:
         self._line.close()
-        for handle, _ in self._members:
+        for handle in self._members:
             os.close(handle)
+        if self._turn is not None:
+            self._turn.close()
 
 
 class Waiting:
@@ -101,9 +116,7 @@ class Waiting:
         self._line.close()
 
 
-def is_replaced(pid: int) -> bool:
-    """Whether another file has taken the place of a process's program since it was executed, or the process is gone."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe").endswith(" (deleted)")
-    except OSError:
-        return True
+def version(path: str) -> tuple[int, int]:
+    """What tells one file of a name from the next."""
+    found = os.stat(path)
+    return found.st_ino, found.st_mtime_ns

@@ -16,8 +16,6 @@ SPEC = "spec.json"
 SOCKET = "s"
 BEGUN = "begun"
 """Empty until the members of a run that was made ready early are let go."""
-TURN = "turn"
-"""There while whoever holds the place may let go of those who are ready for it; whoever takes it away decides."""
 VOID = "void"
 """What the claim of a run says that must never begin."""
 
@@ -91,33 +89,6 @@ def begun_at(folder: str) -> int:
     except OSError:
         return 0
     return found.st_ctime_ns // 1000 if found.st_size else 0
-
-
-def offer_turn(folder: str) -> None:
-    """From now on the keeper of another run may let the members of this one go."""
-    descriptor = os.open(os.path.join(folder, TURN), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, b"1")
-    finally:
-        os.close(descriptor)
-
-
-def take_turn(folder: str) -> bool:
-    """Note that the members go, as the one who may let them; False where that has been taken back."""
-    try:
-        os.rename(os.path.join(folder, TURN), os.path.join(folder, BEGUN))
-    except OSError:
-        return False
-    return True
-
-
-def recall_turn(folder: str) -> bool:
-    """Nobody else may let them go from now on; False where somebody has."""
-    try:
-        os.unlink(os.path.join(folder, TURN))
-    except OSError:
-        return not begun_at(folder)
-    return True
 
 
 def claimed_by(folder: str) -> str:
