@@ -70,8 +70,8 @@ class LocalBackend:
         self.remains = Remains(self)
         self.arming = Arming(self)
         self.succession = Succession(self)
-        self.told = 0
-        """How many events were told so far."""
+        self.told = self.seen = 0
+        """How many events were told so far, and how many of them the driver has seen."""
 
     # -- drive's protocol
 

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import sys
 import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,10 +22,10 @@ from tutti.api.http import MOST_HEAD, Request, serve_connection
 from tutti.api.routes import handler
 from tutti.drive.estimates import History, Memory
 from tutti.drive.ledger import Ledger, LedgerState
-from tutti.drive.loop import Driver
+from tutti.drive.loop import Driver, Keyed
 from tutti.drive.notice import Notice
 from tutti.drive.shell import run as drive
-from tutti.engine.events import Ended
+from tutti.engine.events import Ended, Event
 from tutti.engine.model import ENDED, SECOND, Listing, State
 from tutti.errors import Refused, TuttiError
 
@@ -74,6 +75,18 @@ class WallClock:
         await asyncio.sleep(max((moment - now_us()) / SECOND, 0.0))
 
 
+class CountingDriver(Driver):
+    """Says which of the events that were told it has looked at."""
+
+    seen: Callable[[int], None]
+
+    def step(self, events: Iterable[Event], now: int) -> list[Keyed]:
+        """Take in what happened."""
+        taken = list(events)
+        self.seen(len(taken))
+        return super().step(taken, now)
+
+
 class Daemon:
     """Everything put together."""
 
@@ -90,7 +103,7 @@ class Daemon:
         self.chronicle = Chronicle(self.journal, self.backend.held)
         self.history = self._history()
         self.ledger = self._ledger()
-        self.driver = Driver(
+        self.driver = CountingDriver(
             settings.engine_policy(),
             can=self.backend.can,
             history=self.history,
@@ -127,6 +140,7 @@ class Daemon:
             lambda: self.driver.world, self.service.line_up, self.backend.held, self.booking
         )
         self.backend.succession.driver = self.driver
+        self.driver.seen = self._seen
         self._recall_outcomes()
 
     async def _open_page(self, asked: dict[str, Any], uid: int, may_move: bool) -> tuple[str, str]:
@@ -140,6 +154,9 @@ class Daemon:
 
         self._port = self._port or Port(self.service, self.home)
         return self._port
+
+    def _seen(self, events: int) -> None:
+        self.backend.seen += events
 
     def _listing(self) -> Listing:
         return self.driver.world.listing()

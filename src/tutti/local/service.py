@@ -448,10 +448,11 @@ class LocalService:
         self.backend.succession.recall()
         changed = booking.drain(device, why) if verb == "drain" else booking.undrain(device)
         self.backend.arming.soon()
+        for node in changed:
+            # Before anybody plans with what nobody may have any longer.
+            self.backend.tell(ev.NodeSeen(now_us(), node))
         stored = [shelf.kept("drained", msgspec.json.encode(booking.out).decode())]
         await self.journal.commit([*stored, shelf.audited(now_us(), by.user, verb, device, asked.why)])
-        for node in changed:
-            self.backend.tell(ev.NodeSeen(now_us(), node))
         self.chronicle.feed.news("nodes")
         if verb == "drain" and asked.by_s is not None:
             Clearing(self.driver, self.backend).leave_by(holders, devices, asked.by_s)

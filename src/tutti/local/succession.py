@@ -121,6 +121,9 @@ class Succession:
         everything else may be different.
         """
         left = self._left
+        if self._backend.seen < self._backend.told:
+            # What was told and is not known yet may be a reason against it; it is looked at again after that.
+            return
         if left is not None and left.until > now and left.heir.start is self._start_after(left.held.name):
             return
         self.recall()
