@@ -312,6 +312,7 @@ def test_a_keeper_killed_at_any_step_costs_one_try_at_most(point, tmp_path):
         scene(made)
         if point in {"early", "gate"}:
             until(killed.exists, "the keeper's end")
+            until(lambda: len(list(made.home.runs.iterdir())) == 1, "that the daemon knows of it")
         else:
             until(lambda: stopped(made), "a member at the gate")
         (made.path / "go").touch()
