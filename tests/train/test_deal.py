@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tutti.train.deal import check_batch, deal_fast, deal_ordered, step_window
+from tutti.train.deal import check_batch, deal_fast, deal_ordered, in_step, step_window
 from tutti.train.errors import DataChanged
 
 
@@ -45,3 +45,13 @@ def test_the_windows_of_an_epoch_cover_it(length, batch):
 def test_what_cannot_be_dealt_is_refused(batch, length, world, says):
     with pytest.raises(DataChanged, match=says):
         check_batch(batch, length, world)
+
+
+@given(st.integers(0, 100), st.integers(1, 60), st.integers(1, 9), st.integers(0, 7))
+def test_ranks_that_compute_together_make_as_many_passes_and_count_each_sample_once(start, size, world, most):
+    deal = in_step(deal_fast(start, start + size, world, most))
+    assert len({len(pieces) for pieces in deal.pieces}) == 1
+    assert all(piece.size for pieces in deal.pieces for piece in pieces), "nobody passes over nothing"
+    own = [piece for pieces in deal.pieces for piece in pieces if not piece.is_echo]
+    assert [at for piece in own for at in range(piece.start, piece.stop)] == list(range(start, start + size))
+    assert sum(deal.share(rank) for rank in range(world)) == size

@@ -107,6 +107,19 @@ def test_a_sharded_model_goes_on_with_other_shards(launch, calm, fault):
     claim("fsdp", "L3")
 
 
+@pytest.mark.parametrize("microbatch", [0, 2, 5])
+def test_a_sharded_model_in_pieces_learns_what_one_process_learns(launch, microbatch):
+    """The last step of each epoch has fewer samples than ranks, and a rank is lost in the middle of a step."""
+    loop = {"samples": 98, "batch": 24, "wrap": "fsdp", "microbatch": microbatch, "faults": {"m1": {"3": "kill"}}}
+    run = launch("--workers", 4, loop=loop)
+    assert run.finish() == 0, run.said()
+    check_samples(run, batch=24, samples=98)
+    alone = launch("--workers", 1, loop={"samples": 98, "batch": 24, "wrap": "plain"})
+    assert alone.finish() == 0, alone.said()
+    check_weights(same_on_all(run), same_on_all(alone), "fast")
+    assert run.leftovers() == []
+
+
 def test_a_sharded_model_shrinks_grows_and_shrinks_again(launch, calm):
     """The same size twice with another rank in it: nothing may remember the place it had the first time."""
     faults = {"m0": {"3": "kill"}, "m2": {"9": "kill"}, "m3": {"14": "kill"}}

@@ -140,3 +140,14 @@ def test_somebody_who_reads_for_long_is_seen_in_the_story_and_in_the_status(laun
     assert run.finish() == 0, run.said()
     assert {event["member"] for event in run.events("unkept")} == {event["member"] for event in run.events("kept")}
     assert run.leftovers() == []
+
+
+def test_what_is_not_known_to_be_complete_counts_for_nothing_in_the_next_generation(job):
+    keeping(job, 5)
+    job.course.step = 6
+    assert recover.snapshot(job)
+    assert job.keeper.step == 6
+    job.keeper.begin()
+    assert (job.keeper.step, job.keeper.complete[0]) == (5, 5)
+    job.keeper.is_complete(3, 9)
+    assert job.keeper.complete[0] == 5, "what another has for the newest"

@@ -89,6 +89,24 @@ def test_a_program_that_never_joins_starts_again_from_its_own_checkpoint(launch,
     claim("unaware", "L1")
 
 
+def test_a_snapshot_that_one_did_not_finish_does_not_take_the_place_of_the_last(launch):
+    """One dies before it has kept its part of step 7; the other goes on alone, and dies before the next snapshot. What
+    they both kept of step 4 must still be there.
+    """
+    faults = {"m1": {"6": "unkept"}, "m0": {"8": "kill"}}
+    loop = {"wrap": "ddp", "samples": 240}
+    run = launch("--workers", 2, "--snapshot-every", 3, "--max-restarts", 0, loop={**loop, "faults": faults})
+    assert run.finish() != 0
+    again = launch("--workers", 2, loop=loop, home=run.home)
+    assert again.finish() == 0, again.said()
+    begun = again.events("formed")[0]
+    assert begun["source"] == "memory"
+    assert begun["step"] >= 4
+    check_samples(again, samples=240)
+    assert again.counts()["steps lost"] == 0
+    assert again.leftovers() == []
+
+
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
     faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
     # More tensors than fit a small table of contents.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tutti.train import hold, recover
-from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered
+from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered, in_step
 from tutti.train.errors import DataChanged, TrainError
 from tutti.train.feed import STREAM, Feed, feed_of
 from tutti.train.rates import RULES, scale_rates
@@ -34,10 +34,11 @@ class Plan:
         """Samples of a step: the same for any number of members, unless it was asked to grow with them."""
         return self.global_batch or self.per_member * world
 
-    def deal(self, start: int, stop: int, world: int) -> Deal:
+    def deal(self, start: int, stop: int, world: int, is_sharded: bool) -> Deal:
         if self.numerics == "ordered":
             return deal_ordered(start, stop, world, self.logical)
-        return deal_fast(start, stop, world, self.microbatch)
+        deal = deal_fast(start, stop, world, self.microbatch)
+        return in_step(deal) if is_sharded and stop > start else deal
 
     def check(self) -> None:
         if self.numerics not in ("fast", "ordered"):
@@ -89,7 +90,7 @@ def batches(
         if start == stop:
             end_epoch(job, start)
             continue
-        yield from one_step(job, feed, plan, plan.deal(start, stop, job.world))
+        yield from one_step(job, feed, plan, plan.deal(start, stop, job.world, recover.shards(job)))
     if job.course.epoch >= plan.epochs.stop:
         recover.stop_holding(job)
         hold.HoldingGroup.passes = is_behind
@@ -120,7 +121,7 @@ def one_step(job: Job, feed: Feed, plan: Plan, deal: Deal) -> Iterator[Any]:
             step.commit_idle()
         for piece in deal.pieces[job.rank]:
             indices = feed.indices(piece.start, piece.stop, course.seed, course.epoch)
-            step.begin(piece, feed.checksum(piece.start, piece.stop, course.seed, course.epoch))
+            step.begin(piece, feed.checksum(piece.start, piece.start + piece.counted, course.seed, course.epoch))
             yield feed.read(indices.tolist(), lambda: ahead(job, feed, plan))
             if step.is_open:
                 raise TrainError(
@@ -139,7 +140,7 @@ def ahead(job: Job, feed: Feed, plan: Plan) -> Iterator[list[int]]:
     """The indices this rank will read from here on, as long as nobody comes or goes."""
     epoch, cursor = job.course.epoch, job.course.cursor
     while epoch in plan.epochs:
-        deal = plan.deal(*feed.window(cursor, plan.batch(job.world), epoch), job.world)
+        deal = plan.deal(*feed.window(cursor, plan.batch(job.world), epoch), job.world, recover.shards(job))
         for piece in deal.pieces[job.rank]:
             yield feed.indices(piece.start, piece.stop, job.course.seed, epoch).tolist()
         cursor = deal.stop

@@ -10,15 +10,23 @@ from tutti.train.errors import DataChanged
 
 @dataclass(frozen=True)
 class Piece:
-    """A microbatch: positions of the epoch's order, and its place among the step's logical ranks."""
+    """A microbatch: positions of the epoch's order, and its place among the step's logical ranks. An echo is read by a
+    rank that has nothing left to compute while others have, and counts nothing.
+    """
 
     start: int
     stop: int
     logical: int
+    is_echo: bool = False
 
     @property
     def size(self) -> int:
         return self.stop - self.start
+
+    @property
+    def counted(self) -> int:
+        """Samples that are this rank's to compute."""
+        return 0 if self.is_echo else self.size
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Deal:
 
     def share(self, rank: int) -> int:
         """Samples of one rank."""
-        return sum(piece.size for piece in self.pieces[rank])
+        return sum(piece.counted for piece in self.pieces[rank])
 
 
 def step_window(cursor: int, length: int, global_batch: int) -> tuple[int, int]:
@@ -57,6 +65,18 @@ def deal_fast(start: int, stop: int, world: int, most: int = 0) -> Deal:
     edges = [start + (stop - start) * rank // world for rank in range(world + 1)]
     pieces = tuple(_cut(begin, end, most or max(1, end - begin)) for begin, end in itertools.pairwise(edges))
     return Deal(start, stop, pieces)
+
+
+def in_step(deal: Deal) -> Deal:
+    """The same for ranks that must make as many passes as all others, because each pass is done together: whoever has
+    fewer pieces computes a sample of the step once more, which counts nothing.
+    """
+    rounds = max(len(pieces) for pieces in deal.pieces)
+    filled = (
+        (*pieces, *(Piece(deal.start, deal.start + 1, number, is_echo=True) for number in range(len(pieces), rounds)))
+        for pieces in deal.pieces
+    )
+    return Deal(deal.start, deal.stop, tuple(filled))
 
 
 def deal_ordered(start: int, stop: int, world: int, logical: int) -> Deal:

@@ -45,8 +45,17 @@ class Keeper:
         self.cost_s = 0.0
 
     def is_complete(self, step: int, generation: int) -> None:
-        """All ranks have sealed this step: it is not overwritten until they have sealed a newer one."""
-        self.complete = self.buddies.complete = (step, generation)
+        """All ranks have sealed this step: it is not overwritten until they have sealed a newer one. One that somebody
+        else has for the newest may be older than what is known here.
+        """
+        if step >= self.complete[0]:
+            self.complete = self.buddies.complete = (step, generation)
+
+    def begin(self) -> None:
+        """Another generation: what was kept last and is not known to be complete counts for nothing. Whoever is lost
+        may not have kept its part, and what is complete must not be given back for it.
+        """
+        self.step = min(self.step, self.complete[0])
 
     def is_due(self, step: int, step_s: float) -> bool:
         """Whether the step just computed should be kept."""
@@ -60,7 +69,7 @@ class Keeper:
 
     def take_over(self, step: int, generation: int) -> None:
         """This step was read back from memory, where it is complete without us: we need not keep it once more."""
-        self.is_complete(step, generation)
+        self.complete = self.buddies.complete = (step, generation)
         self.step = step
 
     def interval(self, step_s: float) -> int:

@@ -108,8 +108,7 @@ def enter(job: Job) -> None:
         job.came_later = True
         rehearse(job)
         job.member.say("ready")
-        generation = job.member.wait_generation(after=0)
-        change(job, generation, None)
+        change(job, announced_after(job, 0), None)
         return
     try:
         unite(job, job.member.announced, None)
@@ -144,7 +143,7 @@ def move(job: Job) -> None:
     in shards.
     """
     job.has_to_move = False
-    generation = member_of(job).wait_generation(after=job.generation)
+    generation = announced_after(job, job.generation)
     if shards(job) or not set(generation.members) <= set(job.members):
         snapshot(job)
     change(job, generation, None)
@@ -182,8 +181,13 @@ def next_generation(job: Job, number: int, why: str) -> Generation:
     job.wrappers.release()
     job.group.dissolve()
     member.say("stuck", generation=number, step=job.course.step, why=in_short(why))
+    return announced_after(job, number)
+
+
+def announced_after(job: Job, number: int) -> Generation:
+    """The generation that comes next; nobody goes on without one."""
     try:
-        return member.wait_generation(after=number)
+        return member_of(job).wait_generation(after=number)
     except AgentGone:
         keep_whole(job)
         sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
@@ -229,6 +233,8 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         job.is_torn = True
         rewrap(job)
     adopt(job, generation)
+    if job.keeper:
+        job.keeper.begin()
     began = time.perf_counter()
     found = bring(job, claims)
     brought_s = round(time.perf_counter() - began, 5)
@@ -336,6 +342,10 @@ def start_over(job: Job, found: Accord, there: str) -> tuple[Accord, bool]:
     """Nobody has a step: from the tiers behind memory, or from the beginning."""
     found = from_tiers(job, found)
     lacks = found.origin == "fresh"
+    before = member_of(job).announced.step
+    if before > found.step and job.rank == 0:
+        text = f"{before - found.step} committed steps are lost: no complete snapshot of them is left (memory: {there})"
+        job.tell("steps lost", text, step=found.step, before=before)
     if lacks and job.is_torn:
         restart(job, f"the members changed before the first step was kept, and the shards are gone (memory: {there})")
     job.is_torn = False

@@ -51,11 +51,11 @@ class Step:
         """A piece is about to be computed by the user's code."""
         job = self.job
         self._piece, self.is_open = piece, True
-        self.seen += piece.size
+        self.seen += piece.counted
         self.checksum += checksum
         if self.numerics == "ordered":
             seed_piece(job.course.seed, job.course.step, piece.logical)
-        job.wrappers.prepare(piece.size, self.deal.total, job.world, self.is_deferred, job.protected.split)
+        job.wrappers.prepare(piece.counted, self.deal.total, job.world, self.is_deferred, job.protected.split)
         if job.member:
             job.member.phase(COMPUTE, job.course.step)
 
@@ -73,7 +73,7 @@ class Step:
         if self.is_deferred:
             self._keep_piece(piece, gradients, optimizers)
         else:
-            reduce.scale(gradients, piece.size / self.deal.total)
+            reduce.scale(gradients, piece.counted / self.deal.total)
         if not is_last:
             return False
         return self._finish(steppers, optimizers, compute_s, None if self.is_deferred else gradients)
@@ -205,12 +205,15 @@ class Step:
         if self.numerics == "ordered":
             refuse_shards(optimizers)
             flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-            self._leaves[piece.logical] = flat.mul_(piece.size / self.deal.total)
+            self._leaves[piece.logical] = flat.mul_(piece.counted / self.deal.total)
         elif not self._sums:
-            self._sums = [gradient * (piece.size / self.deal.total) for gradient in gradients]
+            self._sums = [gradient * (piece.counted / self.deal.total) for gradient in gradients]
         else:
-            torch._foreach_add_(self._sums, gradients, alpha=piece.size / self.deal.total)
-        self._drop(optimizers)
+            torch._foreach_add_(self._sums, gradients, alpha=piece.counted / self.deal.total)
+        for parameter in parameters_of(optimizers):
+            # A shard adds its pieces up by itself.
+            if not isinstance(parameter, DTensor):
+                parameter.grad = None
 
     def _reduce(self, gradients: list[torch.Tensor]) -> bool:
         """Everyone's gradients together; False when a collective of this step failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ class Wrappers:
 
     def __init__(self) -> None:
         self.scale = 1.0
+        self.shard_scale = 1.0
         self._hooked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def parallel(self) -> list[DistributedDataParallel]:
@@ -45,7 +47,7 @@ class Wrappers:
 
     def prepare(self, share: int, total: int, world: int, is_deferred: bool, roots: list[torch.nn.Module]) -> None:
         """Before a piece: wrappers average over ranks, so a rank with a larger share counts more by scaling its
-        gradient.
+        gradient. Shards are averaged with each piece, so each counts by itself.
         """
         if not len(_made) and not roots:
             return
@@ -53,8 +55,11 @@ class Wrappers:
             # Also the buffers: what it remembers of its last pass differs between those who were there and who came.
             model.require_backward_grad_sync = model.require_forward_param_sync = not is_deferred
         self.scale = 1.0 if is_deferred or share * world == total else share * world / total
-        for root in [*_made, *roots]:
-            self._hook(root)
+        self.shard_scale = share * world / total
+        for model in _made:
+            self._hook(model, lambda: self.scale)
+        for root in roots:
+            self._hook(root, lambda: self.shard_scale)
 
     def share_buffers(self) -> None:
         """After the pieces of a step, of which a rank may have had none: the first rank's buffers for everyone, as the
@@ -75,18 +80,18 @@ class Wrappers:
             for name in ("process_group", "reducer", "logger"):
                 setattr(model, name, None)
 
-    def _hook(self, root: torch.nn.Module) -> None:
+    def _hook(self, root: torch.nn.Module, scale: Callable[[], float]) -> None:
         if root not in self._hooked:
             self._hooked.add(root)
             root.register_forward_hook(
-                lambda _module, _inputs, output: tree_map_only(torch.Tensor, self._scaled, output)
+                lambda _module, _inputs, output: tree_map_only(torch.Tensor, lambda one: scaled(one, scale()), output)
             )
 
-    def _scaled(self, output: Any) -> Any:
-        if self.scale != 1.0 and output.requires_grad:
-            factor = self.scale
-            output.register_hook(lambda gradient: gradient * factor)
-        return output
+
+def scaled(output: Any, factor: float) -> Any:
+    if factor != 1.0 and output.requires_grad:
+        output.register_hook(lambda gradient: gradient * factor)
+    return output
 
 
 def rebuild_parallel(model: Any) -> None:

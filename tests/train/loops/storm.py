@@ -128,7 +128,7 @@ def inject(step):
     elif fault == "deaf":
         lose_the_news()
     elif fault:
-        {"node": lose_node, "machine": lose_machine, "node and agent": lose_node_and_agent}[fault]()
+        FAULTS[fault]()
 
 
 def cut_sockets():
@@ -182,6 +182,24 @@ def lose_machine():
     shutil.rmtree(os.environ["TUTTI_TRAIN_AGENT"])
     os.kill(int(os.environ["TUTTI_TRAIN_PARENT"]), signal.SIGKILL)
     threading.Event().wait()
+
+
+def die_in_the_next_snapshot():
+    """After the step counts, before our part of it is kept."""
+    from tutti.train.keep import Keeper
+
+    def die(*_arguments, **_named):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(Keeper, "keep", die)  # noqa: B010 - a method may not be assigned to by name
+
+
+FAULTS = {
+    "node": lose_node,
+    "machine": lose_machine,
+    "node and agent": lose_node_and_agent,
+    "unkept": die_in_the_next_snapshot,
+}
 
 
 def freeze_at_the_door():
