@@ -48,6 +48,7 @@ def check_story(run, struck):
     again = {event["member"] for event in run.events("fallback")}
     assert lost | crashed <= struck | again, f"without a blow: {(lost | crashed) - struck - again}:\n{run.said()}"
     assert struck <= gone, f"struck and not gone: {struck - gone}"
+    assert run.events("steps lost") == []
 
 
 def step_of(scheduler):
