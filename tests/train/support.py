@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 
 FRAMEWORKS = (
-    "never joins", "plain loop", "DDP", "FSDP2", "HSDP", "Accelerate", "Lightning Fabric", "HF Trainer",
+    "never joins", "plain loop", "DDP", "FSDP2", "HSDP", "tensor parallel", "FSDP2 x tensor parallel",
+    "Accelerate", "Lightning Fabric", "HF Trainer",
     "Lightning Trainer",
 )  # fmt: skip
 BACKENDS = ("gloo, CPU", "NCCL, CUDA")
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 NAMES = {
     "unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP",
+    "tp": "tensor parallel", "grid": "FSDP2 x tensor parallel",
     "accelerate": "Accelerate", "fabric": "Lightning Fabric", "hugging_face": "HF Trainer",
     "lightning": "Lightning Trainer",
 }  # fmt: skip

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.train.support import claim
-from tests.train.test_faults import check_samples, same_on_all
+from tests.train.test_faults import check_samples, check_weights, same_on_all
 from tutti.train.hands import may_join, read_command
 
 pytestmark = pytest.mark.slow
@@ -71,6 +71,39 @@ def test_a_model_that_cannot_change_live_starts_again_from_memory_with_another_s
     same_on_all(run)
     assert run.leftovers() == []
     claim("hsdp", "L1")
+    claim("hsdp", "L4")
+
+
+@pytest.mark.parametrize(
+    ("wrap", "before", "after"),
+    [pytest.param("tp", 4, 2, id="one model over four, then over two"),
+     pytest.param("grid", 4, 2, id="two pairs, then one")],
+)  # fmt: skip
+@pytest.mark.parametrize("microbatch", [0, 5])
+def test_tensor_parallel_models_change_their_grid_at_a_restart(launch, wrap, before, after, microbatch):
+    """The shards of one grid are read into another; the last step of each epoch has one sample for all."""
+    loop = {"samples": 97, "batch": 24, "microbatch": microbatch}
+    run = launch(
+        "--workers", before, "--sizes", f"{after},{before}", "--max-restarts", 0,
+        loop={**loop, "wrap": wrap, "faults": {"m1": {"3": "kill"}}},
+    )  # fmt: skip
+    assert run.finish() == 0, run.said()
+    lost = next(event for event in run.events("lost") if event["code"] < 0)
+    later = next(event for event in run.events("formed") if event["at"] > lost["at"])
+    assert (later["world"], later["source"], later["step"]) == (after, "memory", 3)
+    check_samples(run, batch=24, samples=97)
+    alone = launch("--workers", 1, loop={**loop, "wrap": "plain"})
+    assert alone.finish() == 0, alone.said()
+    check_weights(same_on_all(run), same_on_all(alone), "fast")
+    assert run.leftovers() == []
+    claim(wrap, "L1")
+    claim(wrap, "L4")
+
+
+def test_tensor_parallel_models_side_by_side_whose_gradients_nobody_adds_up_are_refused(launch):
+    run = launch("--workers", 2, "--max-restarts", 0, loop={"wrap": "tp", "together": 1})
+    assert run.finish() == 1
+    assert "needs fully_shard over the groups as well" in run.log.read_text()
 
 
 @pytest.mark.parametrize("options", [[], ["--no-attach"]])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tutti.train import hold, recover
-from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered, in_step
+from tutti.train import fsdp, hold, recover
+from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered, groups_of, in_step, to_neighbours
 from tutti.train.errors import DataChanged, TrainError
 from tutti.train.feed import STREAM, Feed, feed_of
 from tutti.train.rates import RULES, scale_rates
@@ -29,6 +29,7 @@ class Plan:
     logical: int = 8
     per_member: int = 0
     lr_rule: str = ""
+    together: int = 1
 
     def batch(self, world: int) -> int:
         """Samples of a step: the same for any number of members, unless it was asked to grow with them."""
@@ -37,8 +38,9 @@ class Plan:
     def deal(self, start: int, stop: int, world: int, is_sharded: bool) -> Deal:
         if self.numerics == "ordered":
             return deal_ordered(start, stop, world, self.logical)
-        deal = deal_fast(start, stop, world, self.microbatch)
-        return in_step(deal) if is_sharded and stop > start else deal
+        deal = deal_fast(start, stop, groups_of(world, self.together), self.microbatch)
+        deal = in_step(deal) if is_sharded and stop > start else deal
+        return to_neighbours(deal, self.together) if self.together > 1 else deal
 
     def check(self) -> None:
         if self.numerics not in ("fast", "ordered"):
@@ -49,6 +51,8 @@ class Plan:
             raise DataChanged("a step needs either global_batch (at least one sample) or batch_per_member, not both")
         if self.numerics == "ordered" and self.per_member:
             raise DataChanged("ordered numerics need a global_batch: batch_per_member changes with the members")
+        if self.together < 1 or (self.together > 1 and self.numerics == "ordered"):
+            raise DataChanged(f"together={self.together}: it is at least 1, and 1 in ordered numerics")
         if self.lr_rule not in ("", *RULES):
             raise DataChanged(f"lr_rule={self.lr_rule!r} is not known: it is {' or '.join(map(repr, RULES))}")
         if self.lr_rule and not self.per_member:
@@ -68,6 +72,7 @@ def batches(
         job.course.opened = plan.epochs.stop - 1
     if job.has_to_move:
         recover.move(job)
+    fsdp.check_groups(job.protected.split, groups_of(job.world, plan.together))
     wanted = {
         "seed": plan.seed,
         "length": len(feed),

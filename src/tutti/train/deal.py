@@ -31,11 +31,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Deal:
-    """One step: which positions it consumes, and the pieces of each rank."""
+    """One step: which positions it consumes, and the pieces of each rank. So many neighbours compute one model
+    together, and have the same pieces.
+    """
 
     start: int
     stop: int
     pieces: tuple[tuple[Piece, ...], ...]
+    together: int = 1
 
     @property
     def total(self) -> int:
@@ -77,6 +80,21 @@ def in_step(deal: Deal) -> Deal:
         for pieces in deal.pieces
     )
     return Deal(deal.start, deal.stop, tuple(filled))
+
+
+def to_neighbours(deal: Deal, together: int) -> Deal:
+    """What was dealt to groups, for the ranks of each."""
+    return Deal(deal.start, deal.stop, tuple(pieces for pieces in deal.pieces for _ in range(together)), together)
+
+
+def groups_of(world: int, together: int) -> int:
+    """How many models are computed side by side."""
+    if world % together:
+        raise DataChanged(
+            f"together={together}: {world} members are no whole number of groups; "
+            f"legal sizes are multiples of {together}"
+        )
+    return world // together
 
 
 def deal_ordered(start: int, stop: int, world: int, logical: int) -> Deal:

@@ -77,6 +77,15 @@ def check_live(modules: list[nn.Module]) -> None:
                 raise StateChanged("a model that is sharded in another way than by fully_shard over all members")
 
 
+def check_groups(modules: list[nn.Module], groups: int) -> None:
+    """Refuse tensor parallel models side by side whose gradients nobody would add up."""
+    if groups > 1 and not all(has_wrapping(module) for module in modules):
+        raise StateChanged(
+            f"a tensor parallel model in {groups} groups needs fully_shard over the groups as well, which adds up "
+            f"their gradients; or all members compute one model: batches(..., together=job.world)"
+        )
+
+
 def is_live(modules: list[nn.Module]) -> bool:
     """Whether these models can be sharded anew in their processes."""
     try:

@@ -104,19 +104,22 @@ class Job:
     def batches(  # noqa: PLR0913 - each is a choice of the user's
         self, dataset: Any, global_batch: int = 0, seed: int = 0, *, epochs: int = 1, microbatch: int = 0,
         numerics: str = "fast", logical: int = 8, collate: Callable[[list[Any]], Any] | None = None,
-        loader: dict[str, Any] | None = None, batch_per_member: int = 0, lr_rule: str = "",
+        loader: dict[str, Any] | None = None, batch_per_member: int = 0, lr_rule: str = "", together: int = 1,
     ) -> Iterator[Any]:  # fmt: skip
         """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and
         goes (a stream that cannot be asked again: at least once).
 
         With `batch_per_member` the batch grows with the members, and `lr_rule` ("linear", "sqrt") may scale the rates.
+        So many neighbouring ranks as `together` says get the same samples: they compute one model (tensor parallel).
         """
         if not self.protected.things:
             raise NotProtected("batches() was called before protect(): a restart would have no state to go on from")
         first = self._epochs_opened
         self._epochs_opened += epochs
         opened = range(first, first + epochs)
-        plan = feeding.Plan(global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule)
+        plan = feeding.Plan(
+            global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule, together
+        )
         return feeding.batches(self, dataset, plan, collate, loader)
 
     def epochs(self, count: int) -> Iterator[int]:

@@ -16,10 +16,10 @@ BUCKET_BYTES = 32 << 20
 ALONE_BYTES = 1 << 20
 
 
-def scale(gradients: Sequence[torch.Tensor], weight: float) -> None:
+def scale(gradients: Sequence[torch.Tensor], weights: list[float]) -> None:
     """A rank's mean gradient counts by its share of the samples."""
-    if weight != 1.0 and gradients:
-        torch._foreach_mul_(list(gradients), weight)
+    if any(weight != 1.0 for weight in weights):
+        torch._foreach_mul_(list(gradients), weights)
 
 
 def sum_fast(gradients: Sequence[torch.Tensor]) -> None:

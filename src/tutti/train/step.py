@@ -55,7 +55,8 @@ class Step:
         self.checksum += checksum
         if self.numerics == "ordered":
             seed_piece(job.course.seed, job.course.step, piece.logical)
-        job.wrappers.prepare(piece.counted, self.deal.total, job.world, self.is_deferred, job.protected.split)
+        groups = job.world // self.deal.together
+        job.wrappers.prepare(piece.counted, self.deal.total, groups, self.is_deferred, job.protected.split)
         if job.member:
             job.member.phase(COMPUTE, job.course.step)
 
@@ -68,12 +69,13 @@ class Step:
         compute_s = time.perf_counter() - self.began
         steppers = self.job.steppers = list(steppers or self.job.protected.optimizers())
         optimizers = self._optimizers(steppers)
-        gradients = self._gradients(optimizers)
+        parameters = self._plain(optimizers)
+        gradients = gradients_of(parameters)
         is_last = piece is self.deal.pieces[self.job.rank][-1]
         if self.is_deferred:
-            self._keep_piece(piece, gradients, optimizers)
+            self._keep_piece(piece, parameters, gradients, optimizers)
         else:
-            reduce.scale(gradients, piece.counted / self.deal.total)
+            reduce.scale(gradients, self._weights(piece, parameters))
         if not is_last:
             return False
         return self._finish(steppers, optimizers, compute_s, None if self.is_deferred else gradients)
@@ -93,7 +95,7 @@ class Step:
         job = self.job
         if job.member:
             job.member.phase(REDUCE, job.course.step, compute_s)
-        is_ok = self._reduce(self._gradients(optimizers) if gradients is None else gradients)
+        is_ok = self._reduce(gradients_of(self._plain(optimizers)) if gradients is None else gradients)
         try:
             verdict = self._vote(is_ok)
         except GroupLost as error:
@@ -152,7 +154,7 @@ class Step:
         if job.member.headless_at:
             raise GroupLost("the machine that decides is gone")
         rows = job.group.gather(torch.tensor(row)).tolist()
-        return judge(rows, self.deal.total, self.expected)
+        return judge(rows, self.deal.total * self.deal.together, self.expected * self.deal.together)
 
     def _ballot(self, is_ok: int, generation: int, snapshot: int, leave: int) -> list[int]:
         sealed = self.job.keeper.step if self.job.keeper else -1
@@ -186,30 +188,35 @@ class Step:
             )
         return found or self.job.protected.optimizers()
 
-    def _gradients(self, optimizers: list[torch.optim.Optimizer]) -> list[torch.Tensor]:
-        """Gradients that no wrapper reduces; a parameter that was not used counts as zero, so that all ranks reduce the
-        same.
-        """
+    def _plain(self, optimizers: list[torch.optim.Optimizer]) -> list[torch.nn.Parameter]:
+        """Parameters whose gradients no wrapper reduces."""
         owned = self.job.wrappers.owned()
-        found = []
-        for parameter in parameters_of(optimizers):
-            if id(parameter) in owned or isinstance(parameter, DTensor):
-                continue
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            found.append(parameter.grad)
-        return found
+        return [one for one in parameters_of(optimizers) if id(one) not in owned and not isinstance(one, DTensor)]
 
-    def _keep_piece(self, piece: Piece, gradients: list[torch.Tensor], optimizers: list[torch.optim.Optimizer]) -> None:
+    def _weights(self, piece: Piece, parameters: list[torch.nn.Parameter]) -> list[float]:
+        """How much the gradients of a piece count when those of all ranks are added up. Inside a model that has shards
+        each was weighed on its way back, for an average.
+        """
+        weight = piece.counted / self.deal.total / self.deal.together
+        split = self.job.protected.split if parameters else []
+        inside = {id(one) for module in split for one in module.parameters()}
+        return [1 / self.job.world if id(one) in inside else weight for one in parameters]
+
+    def _keep_piece(
+        self,
+        piece: Piece,
+        parameters: list[torch.nn.Parameter],
+        gradients: list[torch.Tensor],
+        optimizers: list[torch.optim.Optimizer],
+    ) -> None:
         """Add a piece to what this rank has of the step, by its weight; ordered numerics keep it apart."""
         if self.numerics == "ordered":
             refuse_shards(optimizers)
             flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
             self._leaves[piece.logical] = flat.mul_(piece.counted / self.deal.total)
-        elif not self._sums:
-            self._sums = [gradient * (piece.counted / self.deal.total) for gradient in gradients]
-        else:
-            torch._foreach_add_(self._sums, gradients, alpha=piece.counted / self.deal.total)
+        elif gradients:
+            weighed = torch._foreach_mul(gradients, self._weights(piece, parameters))
+            self._sums = list(torch._foreach_add(self._sums, weighed) if self._sums else weighed)
         for parameter in parameters_of(optimizers):
             # A shard adds its pieces up by itself.
             if not isinstance(parameter, DTensor):
@@ -240,6 +247,16 @@ class Step:
     def _drop(self, optimizers: list[torch.optim.Optimizer]) -> None:
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
+
+
+def gradients_of(parameters: list[torch.nn.Parameter]) -> list[torch.Tensor]:
+    """Their gradients; a parameter that was not used counts as zero, so that all ranks reduce the same."""
+    found = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        found.append(parameter.grad)
+    return found
 
 
 def parameters_of(optimizers: list[torch.optim.Optimizer]) -> list[torch.nn.Parameter]:

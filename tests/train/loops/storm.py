@@ -215,6 +215,8 @@ def freeze_at_the_door():
 def wrapped(model, job):
     if OPTIONS["wrap"] == "ddp":
         return nn.parallel.DistributedDataParallel(model)
+    if OPTIONS["wrap"] in ("tp", "grid"):
+        return tensor_parallel(model, job)
     if OPTIONS["wrap"] in ("fsdp", "hsdp"):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -224,6 +226,20 @@ def wrapped(model, job):
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("copies", "shards")[-len(shape) :])
         fully_shard(model.net, mesh=mesh)
         fully_shard(model, mesh=mesh)
+    return model
+
+
+def tensor_parallel(model, job):
+    """One model over all members, or (a grid) over two of them, side by side and sharded over the pairs."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    shape = (1, job.world) if OPTIONS["wrap"] == "tp" else (job.world // 2, 2)
+    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("groups", "together"))
+    parallelize_module(model.net, mesh["together"], {"0": ColwiseParallel(), "3": RowwiseParallel()})
+    if OPTIONS["wrap"] == "grid":
+        fully_shard(model, mesh=mesh["groups"])
     return model
 
 
@@ -247,6 +263,7 @@ def main():
     job.on_resize(lambda job: worlds.append(job.world))
     arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule", "microbatch")}
     arguments["batch_per_member"] = OPTIONS["per_member"]
+    arguments["together"] = OPTIONS.get("together") or {"tp": job.world, "grid": 2}.get(OPTIONS["wrap"], 1)
     data = SOURCES[OPTIONS["data"]]()
     for batch in phases(job, data, arguments):
         index, x = batch.values() if isinstance(batch, dict) else batch
