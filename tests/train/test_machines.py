@@ -180,9 +180,9 @@ def test_a_machine_that_is_asked_to_go_goes_and_the_others_go_on(cluster):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["kill", "stop"])
 def test_a_lost_member_is_replaced_on_its_own_machine(cluster, fault):
-    loop = {"samples": 480, "faults": {"m3": {"5": fault}}}
+    loop = {"samples": 2400, "sleep": 0.01, "faults": {"m3": {"5": fault}}}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
-    check(first, second, samples=480)
+    check(first, second, samples=2400)
     assert [event["member"] for event in first.events("lost")] == ["m3"]
     machines = [result["machine"] for result in first.results()]
     assert machines.count([1, 2, 1]) == 1, "the place on its machine that the lost one had"
