@@ -7,6 +7,7 @@ import os
 import pwd
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from tutti.api.client import Client, job_path
 from tutti.cli import setup
 from tutti.cli.output import empty_without_daemon
 from tutti.errors import NoDaemon, TuttiError
+from tutti.local.keeper.turn import TURN
 from tutti.train.agent import lines
 
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -308,3 +310,26 @@ def test_only_its_owner_may_submit_a_job_once_more(service):
         service.client.post(job_path("humble", "retry"))
     assert as_nobody(service, lambda client: client.post(job_path("humble", "retry")))["done"]
     service.client.job("humble").wait()
+
+
+def test_the_job_of_another_user_goes_in_the_place_of_one_that_has_finished_without_asking():
+    if os.getuid() != 0:
+        pytest.skip("only root can run members as somebody else")
+    made = Box("1")
+    made.system = True
+    try:
+        made.start()
+        made.submit("sh", "-c", "while ! test -e go; do sleep 0.02; done", name="first")
+        made.becomes("first", "running")
+        as_nobody(made, submit("sh", "-c", "id -u; sleep 0.2", name="theirs"))
+        until(lambda: [run for run in made.home.runs.iterdir() if (run / TURN).exists()], "an heir")
+        os.kill(made.daemons[-1].pid, signal.SIGSTOP)
+        try:
+            (made.path / "go").touch()
+            log = made.home.logs / "2" / "rank-0.log"
+            until(lambda: log.exists() and log.read_text() == f"{NOBODY}\n", "its first word")
+        finally:
+            os.kill(made.daemons[-1].pid, signal.SIGCONT)
+        assert [made.client.job(name).wait() for name in ("first", "theirs")] == [0, 0]
+    finally:
+        made.close()
