@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tutti.kube import config
-from tutti.kube.kinds import DIALECTS, QUEUES_OF_YUNIKORN
+from tutti.kube.kinds import DIALECTS, OF_YUNIKORN
 from tutti.kube.metrics import METRICS
 from tutti.kube.rights import INSIDE, Right, rights
 from tutti.kube.status import OWNERSHIP
@@ -69,7 +69,7 @@ def sections() -> list[str]:
     inside = [(r.group or "core", r.resource, ", ".join(r.verbs), r.why) for r in INSIDE]
     metrics = [(f"`{m.name}`", m.kind, m.label or "-", m.says) for m in METRICS]
     owners = [tuple(row) for row in OWNERSHIP]
-    read = (*DIALECTS, QUEUES_OF_YUNIKORN)
+    read = (*DIALECTS, *OF_YUNIKORN)
     kinds = [(k.name, k.group or "core", ", ".join(k.versions), k.why) for k in read]
     return [
         HEAD.strip(),

@@ -14,7 +14,7 @@ from tutti.jobs.kube.objects import Meta, Thing
 from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file
-from tutti.kube.kinds import ALWAYS, QUEUES_OF_YUNIKORN, served
+from tutti.kube.kinds import ALWAYS, OF_YUNIKORN, served
 from tutti.kube.watch import Listener
 
 
@@ -192,7 +192,7 @@ class Elsewhere:
 
 def test_versions_that_are_not_known_are_not_read():
     found = asyncio.run(served(Elsewhere()))  # type: ignore[arg-type]
-    assert {kind.kind for kind in found} == {*ALWAYS, QUEUES_OF_YUNIKORN}
+    assert {kind.kind for kind in found} == {*ALWAYS, *OF_YUNIKORN}
 
 
 def test_a_start_is_foretold_and_the_promise_outlives_a_restart(play):

@@ -223,3 +223,30 @@ async def told_so_far(play, scheduler):
 
     await play.until(quiet, "everything is told")
     await play.settle(scheduler)
+
+
+def test_a_quota_that_yunikorn_has_on_a_namespace(play):
+    place, quota = "/api/v1/namespaces/default", "yunikorn.apache.org/namespace.quota"
+
+    async def scene(play):
+        async def write(text):
+            await play.stage.patch(place, {"metadata": {"annotations": {quota: text}}})
+
+        await play.nodes(2)
+        await write('{"nvidia.com/gpu": "8", "vcore": "64"}')
+        try:
+            async with play.scheduler(Config(dialects=("native", "yunikorn"))) as scheduler:
+                await play.stage.make(*gang("a", 1))
+                await play.until_bound("a-")
+                await play.stage.make(*gang("b", 1))
+                told = await play.until_told("b", "False")
+                assert "nvidia.com/gpu of queue default" in told["message"]
+                await write("eight")
+                await play.settle(scheduler)
+                assert not await play.bound("b-")
+                await write('{"nvidia.com/gpu": "16"}')
+                await play.until_bound("b-")
+        finally:
+            await write(None)
+
+    play(scene)

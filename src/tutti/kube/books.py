@@ -23,7 +23,7 @@ def read_thing(mirror: Mirror, thing: Thing, gone: bool) -> None:
     """Enter a change of any object; one that makes no sense is left out, told, and hides no other."""
     try:
         _read(mirror, thing, gone)
-    except msgspec.ValidationError as problem:
+    except msgspec.DecodeError as problem:
         _misread(mirror, thing, gone, str(problem))
     except JUNK:
         _misread(mirror, thing, gone, "a field of its spec is not what the definition of its kind says")
@@ -38,7 +38,7 @@ def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
     match thing.kind:
         case "PriorityClass":
             _priority(mirror, thing, gone)
-        case "Queue" | "ClusterQueue" | "Cohort" | "ElasticQuota" | "LocalQueue" | "ConfigMap":
+        case "Queue" | "ClusterQueue" | "Cohort" | "ElasticQuota" | "LocalQueue" | "ConfigMap" | "Namespace":
             read_queue(mirror, thing, gone)
         case "Job":
             _job(mirror, thing, gone)

@@ -34,8 +34,9 @@ ALWAYS = (
     Kind("PersistentVolume", "", ("v1",), "persistentvolumes", why="nodes a bound volume can be reached from"),
     Kind("CSINode", "storage.k8s.io", ("v1",), "csinodes", why="how many volumes a node can attach"),
 )
-QUEUES_OF_YUNIKORN = Kind(
-    "ConfigMap", "", ("v1",), "configmaps", why="queues of YuniKorn, read only", only="yunikorn-configs"
+OF_YUNIKORN = (
+    Kind("ConfigMap", "", ("v1",), "configmaps", why="queues of YuniKorn, read only", only="yunikorn-configs"),
+    Kind("Namespace", "", ("v1",), "namespaces", why="quotas that YuniKorn has on namespaces, read only"),
 )
 DIALECTS = (
     Kind("PodGroup", "scheduling.k8s.io", ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", why="native groups"),
@@ -123,7 +124,7 @@ async def served(api: Api, dialects: tuple[str, ...] = ()) -> list[Served]:
     """Which of the kinds we know this cluster serves; with `dialects`, only theirs and what is always read."""
     listed = await api.get("/apis", Groups)
     versions = {g["name"]: [v["version"] for v in g["versions"]] for g in listed.groups}
-    core = ALWAYS if dialects and "yunikorn" not in dialects else (*ALWAYS, QUEUES_OF_YUNIKORN)
+    core = ALWAYS if dialects and "yunikorn" not in dialects else (*ALWAYS, *OF_YUNIKORN)
     found = [Served(kind, kind.versions[0]) for kind in core]
     seen: dict[str, set[str]] = {}
     for kind in (*DIALECTS, OWN):

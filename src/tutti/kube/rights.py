@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from .kinds import ALWAYS, DIALECTS, OWN, QUEUES_OF_YUNIKORN
+from .kinds import ALWAYS, DIALECTS, OF_YUNIKORN, OWN
 
 READ = ("get", "list", "watch")
 
@@ -42,7 +42,7 @@ INSIDE = (
 
 def rights() -> list[Right]:
     """Everything in the whole cluster."""
-    kinds = (*ALWAYS, QUEUES_OF_YUNIKORN, *DIALECTS, OWN)
+    kinds = (*ALWAYS, *OF_YUNIKORN, *DIALECTS, OWN)
     reads = [Right(kind.group, kind.plural, READ, kind.why, kind.only) for kind in kinds]
     return [*reads, *WRITES]
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from tutti.engine.model import Queue
 from tutti.jobs.kube.objects import Thing
 from tutti.jobs.kube.quantity import BadQuantity, amount
@@ -11,6 +13,8 @@ from .mirror import Mirror
 
 KOORDINATOR = "scheduling.sigs.k8s.io/"
 QUOTA = "quota.scheduling.koordinator.sh/"
+YUNIKORN = "yunikorn.apache.org/"
+NAMESPACES = "namespaces"
 ROOTS = frozenset({"", "root", "koordinator-root-quota"})
 """What quotas without a parent name as theirs."""
 
@@ -22,6 +26,8 @@ def read_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
             _queue(mirror, thing, gone)
         case "ConfigMap":
             _of_yunikorn(mirror, thing, gone)
+        case "Namespace":
+            _of_namespace(mirror, thing, gone)
         case "LocalQueue":
             _local_queue(mirror, thing, gone)
         case "ElasticQuota" if thing.api_version.startswith(KOORDINATOR):
@@ -192,6 +198,19 @@ def _tree(above: dict[str, Any], parent: str) -> Iterator[Queue]:
         guarantee, limit = (_amounts(_cores(resources.get(field) or {})) for field in ("guaranteed", "max"))
         yield Queue(name, parent=parent, guarantee=guarantee, limit=limit)
         yield from _tree(entry, name)
+
+
+def _of_namespace(mirror: Mirror, thing: Thing, gone: bool) -> None:
+    """What YuniKorn has on a namespace: its quota, what it is guaranteed, and the queue it is below."""
+    name, said = thing.metadata.name, thing.metadata.annotations or {}
+    written = [said.get(f"{YUNIKORN}{field}") for field in ("namespace.guaranteed", "namespace.quota", "parentqueue")]
+    if gone or not any(written):
+        mirror.queues.drop(NAMESPACES, name)
+        return
+    guarantee, limit = (
+        _amounts(_cores(msgspec.json.decode(text, type=dict[str, Any]))) if text else {} for text in written[:2]
+    )
+    mirror.queues.put(NAMESPACES, Queue(name, parent=written[2] or "", guarantee=guarantee, limit=limit))
 
 
 def _cores(written: dict[str, Any]) -> dict[str, Any]:
