@@ -141,6 +141,17 @@ def test_a_snapshot_that_one_did_not_finish_does_not_take_the_place_of_the_last(
     assert again.leftovers() == []
 
 
+def test_one_that_is_frozen_before_it_has_begun_is_not_waited_for(launch):
+    """A replacement freezes before it joins: another comes in its place."""
+    loop = {"wrap": "ddp", "samples": 2400, "sleep": 0.01, "faults": {"m1": {"5": "kill"}}, "stillborn": "m2"}
+    run = launch("--workers", 2, loop=loop)
+    assert run.finish() == 0, run.said()
+    assert [event["member"] for event in run.events("fenced")] == ["m2"]
+    assert run.events("formed")[-1]["world"] == 2
+    check_samples(run, samples=2400)
+    assert run.leftovers() == []
+
+
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
     faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
     # More tensors than fit a small table of contents.

@@ -10,6 +10,8 @@ import shutil
 import signal
 import socket
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,10 @@ from tests.train.stage import LIMIT_S, Run, descendants
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train.agent import lines
+from tutti.train.agent.agent import Seat
+from tutti.train.agent.beats import Beats
 from tutti.train.agent.exits import Exit
+from tutti.train.agent.far import Far, FarWatch
 from tutti.train.agent.posts import VERSION, Past, Posts, belongs, newest_life
 
 LOOP = {"samples": 100, "batch": 12}
@@ -322,6 +327,22 @@ def greet(posts, port, **changes):
         if said or not line.is_open:
             break
     return line, said
+
+
+def test_signs_of_life_of_a_machine_that_runs_longer_than_this_one_are_understood(tmp_path):
+    """Its clock says more than ours; a member that never beat or waited has no age at all."""
+    seat, beats = Seat("m1", 3, FarWatch(lambda _: None, "m1"), "n1"), Beats(tmp_path / "beats")
+    agent: Any = SimpleNamespace(seats={"m1": seat}, beats=beats)
+    posts: Any = SimpleNamespace(here={"n1": SimpleNamespace()})
+    far = Far(agent, posts, 1)
+    ages = 1 << 62
+    for facts, seen in (
+        ([ages, 2, 7, ages, 5, ages, 1.5, True], [1, 2, 7, 1, 5, 1]),
+        ([-1, 0, 0, -1, 0, -1, 0.0, False], [0, 0, 0, 0, 0, 0]),
+    ):
+        far._pulse("n1", {"memory": 1, "replicas": 0, "beats": {"m1": facts, "unknown": facts}})
+        assert list(vars(beats.read(3)).values()) == seen
+        assert (seat.watch.cpu_s(), seat.watch.is_stopped()) == (facts[6], facts[7])
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,8 @@ def tensor_parallel(model, job):
 
 
 def main():
+    if OPTIONS.get("stillborn") == MEMBER:
+        os.kill(os.getpid(), signal.SIGSTOP)
     if OPTIONS.get("dump"):
         faulthandler.dump_traceback_later(OPTIONS["dump"])
     torch.manual_seed(7)

@@ -65,6 +65,7 @@ class Seat:
     silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
     last_beat_ns: int = 0
     killed_for: str = ""
+    began_ns: int = field(default_factory=time.monotonic_ns)
     is_doomed: bool = False
     is_parting: bool = False
     step: int = -1
@@ -397,6 +398,7 @@ class Agent:
             found = self.beats.read(seat.index)
             beat = found.beat_ns
             if not beat:
+                self._look_at_starter(seat, (now - seat.began_ns) / 1e9)
                 continue
             if found.compute_ns and found.step != seat.step:
                 seat.step = found.step
@@ -407,6 +409,14 @@ class Agent:
             silent_s = (now - beat) / 1e9
             if silent_s > seat.silence.allowed_s and seat.watch.is_stopped():
                 self.fence(seat, f"has been frozen for {silent_s:.2f} s")
+
+    def _look_at_starter(self, seat: Seat, silent_s: float) -> None:
+        """One that is frozen before its heart has ever beaten would be waited for. A program that may never join is its
+        owner's to freeze.
+        """
+        is_awaited = self.roster.may_join or self.roster.generation.number
+        if is_awaited and silent_s > seat.silence.allowed_s and seat.watch.is_stopped():
+            self.fence(seat, f"has been frozen since its start {silent_s:.2f} s ago")
 
     def _look_for_hangs(self) -> None:
         """A member that all others wait for is fenced when it does nothing, and named when it computes."""

@@ -193,8 +193,9 @@ class Far:
             if watch is None or seat is None:
                 continue
             age, phase, step, since, compute, waits, watch.used_s, watch.is_frozen = facts
-            beat = Beat(now - age, phase, step, now - since, compute, now - waits if waits >= 0 else 0)
-            self.agent.beats.put(seat.index, beat)
+            # This machine may have been started after that.
+            beat_ns, since_ns, waits_ns = (max(1, now - one) if one >= 0 else 0 for one in (age, since, waits))
+            self.agent.beats.put(seat.index, Beat(beat_ns, phase, step, since_ns, compute, waits_ns))
 
     def _came(self, domain: str, _said: Message) -> None:
         room = self.posts.here[domain].room

@@ -166,11 +166,11 @@ class Post:
         return {"say": "pulse", "beats": beats, "memory": self._memory_bytes, "replicas": self.cabinet.replicas()}
 
     def _signs(self, seat: Seat) -> list[float | bool]:
-        """How long ago its heart beat, what it does, and since when it waits (-1: it does not)."""
+        """How long ago its heart beat, what it does, and since when it waits (-1: it never did, or does not)."""
         now, beat = time.monotonic_ns(), self._beats.read(seat.index)
-        waits = now - beat.waits_ns if beat.waits_ns else -1
-        ages = [now - beat.beat_ns, beat.phase, beat.step, now - beat.since_ns, beat.compute_ns, waits]
-        return [*ages, seat.watch.cpu_s(), seat.watch.is_stopped()]
+        beats, since, waits = (now - at if at else -1 for at in (beat.beat_ns, beat.since_ns, beat.waits_ns))
+        facts = [beats, beat.phase, beat.step, since, beat.compute_ns, waits]
+        return [*facts, seat.watch.cpu_s(), seat.watch.is_stopped()]
 
     # members
 
