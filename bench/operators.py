@@ -45,6 +45,8 @@ class Case:
     runs: str = ""
     """The condition that says that it runs."""
     over: str = "Succeeded"
+    nodes: int = 4
+    """How many its members need."""
 
 
 def example(module: str, file: str) -> Manifest:
@@ -68,25 +70,71 @@ def pytorch(scheduler: str = "tutti", **policy: Any) -> list[Manifest]:
     return [job]
 
 
-OPERATOR = "training-operator"
+def mpi(**policy: Any) -> list[Manifest]:
+    """The one that computes pi, with devices for its workers; its launcher needs none."""
+    job = example(PROGRAMS["mpi-operator"].module, "examples/v2beta1/pi/pi.yaml")
+    if policy:
+        job["spec"]["runPolicy"]["schedulingPolicy"] = policy
+    kinds = job["spec"]["mpiReplicaSpecs"]
+    kinds["Worker"]["replicas"] = 3
+    kinds["Worker"]["template"]["spec"]["containers"][0]["resources"] = EACH
+    for replica in kinds.values():
+        replica["template"]["spec"]["schedulerName"] = "tutti"
+    return [job]
+
+
+def train(**policy: Any) -> list[Manifest]:
+    """The runtime for torch that comes with the trainer, told how its gangs are declared, and a job on four nodes."""
+    runtime = example(PROGRAMS["trainer"].module, "manifests/base/runtimes/torch_distributed.yaml")
+    del runtime["metadata"]["namespace"]
+    runtime["spec"]["podGroupPolicy"] = policy
+    for each in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+        each["template"]["spec"]["template"]["spec"]["schedulerName"] = "tutti"
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "torch", "namespace": "default"},
+        "spec": {
+            "runtimeRef": {"name": runtime["metadata"]["name"]},
+            "trainer": {"numNodes": 4, "resourcesPerNode": EACH},
+        },
+    }
+    return [runtime, job]
+
+
+def operator(name: str) -> dict[str, tuple[str, ...]]:
+    """The training operator, with the name of the scheduler that it makes groups for."""
+    return {"training-operator": (f"--gang-scheduler-name={name}",)}
+
+
+def mpi_operator(name: str) -> dict[str, tuple[str, ...]]:
+    """That for MPI, likewise."""
+    return {"mpi-operator": (f"--gang-scheduling={name}",)}
+
+
+TRAINER: dict[str, tuple[str, ...]] = {"jobset": (), "trainer": ()}
+WITH_POLICY: dict[str, Any] = {"minAvailable": 4, "scheduleTimeoutSeconds": 60, "priorityClass": "high"}
 CASES = {
-    "pytorchjob-volcano": Case({OPERATOR: ("--gang-scheduler-name=volcano",)}, pytorch, 4, VOLCANO, "Running"),
+    "pytorchjob-volcano": Case(operator("volcano"), pytorch, 4, VOLCANO, "Running"),
+    "pytorchjob-volcano-policy": Case(
+        operator("volcano"), lambda: pytorch(queue="default", **WITH_POLICY), 4, VOLCANO, "Running"
+    ),
     "pytorchjob-scheduler-plugins": Case(
-        {OPERATOR: ("--gang-scheduler-name=scheduler-plugins",)},
-        lambda: pytorch(minAvailable=4, scheduleTimeoutSeconds=60, priorityClass="high"),
-        4,
-        PLUGINS,
-        "Running",
+        operator("scheduler-plugins"), lambda: pytorch(**WITH_POLICY), 4, PLUGINS, "Running"
     ),
-    "pytorchjob-named-tutti": Case(
-        {OPERATOR: ("--gang-scheduler-name=tutti",)}, lambda: pytorch(""), 4, PLUGINS, "Running"
+    "pytorchjob-named-tutti": Case(operator("tutti"), lambda: pytorch(""), 4, PLUGINS, "Running"),
+    "mpijob-volcano": Case(mpi_operator("volcano"), mpi, 4, VOLCANO, "Running", nodes=3),
+    "mpijob-scheduler-plugins": Case(
+        mpi_operator("scheduler-plugins"), lambda: mpi(**WITH_POLICY), 4, PLUGINS, "Running", nodes=3
     ),
+    "trainjob-volcano": Case(TRAINER, lambda: train(volcano={}), 4, VOLCANO, over="Complete"),
+    "trainjob-coscheduling": Case(TRAINER, lambda: train(coscheduling={}), 4, PLUGINS, over="Complete"),
 }
 
 
 async def play(case: Case) -> dict[str, Any]:
     """One case from the first manifest to the end of the job."""
-    async with scene(case.members - 1) as here:
+    async with scene(case.nodes - 1) as here:
         await here.beside.groups()
         for name, arguments in case.operators.items():
             await here.beside.start(name, *arguments)

@@ -56,9 +56,9 @@ class Scene:
                 preexec_fn=control_plane.die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 
-    async def until(self, true: Callable[[], Awaitable[T]], what: str, patience: float = PATIENCE) -> T:
+    async def until(self, true: Callable[[], Awaitable[T]], what: str) -> T:
         """Wait for something; says what was there instead when it never comes."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(ApiError):
                 if found := await true():

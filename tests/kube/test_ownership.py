@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_pods_that_kueue_admits(play):
 
 def written(name, *managers):
     """An object as its managers left it, one after the other; all wrote the same field."""
-    fields = {"f:status": {"f:phase": {}}}
+    fields: dict[str, Any] = {"f:status": {"f:phase": {}}}
     for version, manager in enumerate(managers):
         entry = {"manager": manager, "fieldsV1": fields, "time": str(version)}
         yield Written(Meta(name, f"uid-{name}", str(version), [entry]))
