@@ -44,10 +44,22 @@ class Scene:
         self.beside = Beside(rig, stage)
         self.started = time.monotonic()
 
-    def start_tutti(self) -> None:
-        """Our scheduler, with the rights that its manifests give it."""
+    def start_tutti(self, name: str = OURS) -> None:
+        """Our scheduler, with the rights that its manifests give it, under a name."""
         kubeconfig = self.rig.kubeconfig(self.rig.tutti)
-        command = [sys.executable, "-m", "tutti", "kube", "run", "--kubeconfig", str(kubeconfig), "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "tutti",
+            "kube",
+            "run",
+            "--kubeconfig",
+            str(kubeconfig),
+            "--port",
+            "0",
+            "--scheduler-name",
+            name,
+        ]
         with (self.rig.folder / "tutti.log").open("ab") as log:
             self.rig.processes["tutti"] = subprocess.Popen(
                 command,

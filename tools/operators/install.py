@@ -24,6 +24,8 @@ from tools.operators.build import PROGRAMS, binary, generated, source
 from tutti.kube.api import ApiError
 
 READY_IN = 90.0
+STARTS = 3
+"""How often one is started, as a kubelet would do."""
 LOOKED_AT = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")  # noqa: S108 - their name, and it stays empty
 """Some wait until there is a file of this name, wherever their certificates really are."""
 OFF: dict[str, Any] = {
@@ -111,9 +113,13 @@ class Beside:
         await self.define(*definitions(it, port))
         if it.webhooks:
             await self._answering(it, port, folder)
-        self._run(it, folder, [*self._flags(it, port, folder, settings), *arguments])
-        if it.webhooks:
-            await self._until_answered(name, port)
+        command = [*self._flags(it, port, folder, settings), *arguments]
+        for _ in range(STARTS):
+            self._run(it, folder, command)
+            if not it.webhooks or await self._answers(name, port):
+                return
+            self.rig.end(name)
+        raise RuntimeError(f"{name} did not come up:\n{self.said(name)[-3000:]}")
 
     def end(self, name: str) -> None:
         """End one; what it made stays."""
@@ -192,15 +198,16 @@ class Beside:
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 
-    async def _until_answered(self, name: str, port: int) -> None:
+    async def _answers(self, name: str, port: int) -> bool:
+        """Whether its webhooks do before it ends; one that found no certificates yet ends, and finds them next time."""
         end = time.monotonic() + READY_IN
         while time.monotonic() < end and self.rig.processes[name].poll() is None:
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
-                return
+                return True
             await asyncio.sleep(0.1)
-        raise RuntimeError(f"{name} did not come up:\n{self.said(name)[-3000:]}")
+        return False
 
     def said(self, name: str) -> str:
         """Its log."""
