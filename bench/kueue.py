@@ -77,6 +77,7 @@ def job(name: str, queue: str, members: int, gpus: int, run_for: float, grouped:
         "completionMode": "Indexed",
         "backoffLimit": 1000,
         "suspend": True,
+        "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]},
         "template": {"metadata": meta, "spec": body},
     }
     labels = {QUEUE: queue}
@@ -175,7 +176,7 @@ class Soak:
         """Groups of plain pods that are over, or that Kueue took back: it deletes them, and nobody makes them again."""
         groups: dict[str, dict[str, str]] = {name: {} for name in self.sizes if name.startswith("plain")}
         for name, found in pods.items():
-            if (own := owner(name, found)) in groups:
+            if (own := owner(name, found)) in groups and "deletionTimestamp" not in found["metadata"]:
                 groups[own][name] = str(found["status"].get("phase"))
         for name, members in groups.items():
             size = self.sizes[name]
@@ -183,7 +184,7 @@ class Soak:
             ended = list(members.values()).count("Succeeded") == size
             if ended or (name in self.whole and len(members) < size):
                 self._over(name, "ended" if ended else "taken")
-                await asyncio.gather(*(self.here.stage.remove(f"{PODS}/{member}") for member in members))
+                await asyncio.gather(*(self.here.stage.remove(f"{PODS}/{name}-{i}") for i in range(size)))
 
     def _over(self, name: str, how: str = "ended") -> None:
         if self.sizes.pop(name, 0):
