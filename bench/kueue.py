@@ -105,7 +105,7 @@ class Soak:
         self.sizes: dict[str, int] = {}
         """Gangs that are not over, and how large they are."""
         self.whole: set[str] = set()
-        """Groups of plain pods that were all there once."""
+        """Those of which everything has been made."""
         self.partial: dict[str, float] = {}
         self.evicted: set[tuple[str, str]] = set()
         self.wrong: list[str] = []
@@ -126,6 +126,7 @@ class Soak:
             else:
                 made = job(name, queue, members, gpus, run_for, kind == "gang", **more)
             await self.here.stage.make(*made)
+            self.whole.add(name)
 
     async def check(self) -> None:
         """Every second: nothing overbooked, nobody in part for long; what has ended goes."""
@@ -180,7 +181,6 @@ class Soak:
                 groups[own][name] = str(found["status"].get("phase"))
         for name, members in groups.items():
             size = self.sizes[name]
-            self.whole |= {name} if len(members) == size else set()
             ended = list(members.values()).count("Succeeded") == size
             if ended or (name in self.whole and len(members) < size):
                 self._over(name, "ended" if ended else "taken")
@@ -226,6 +226,8 @@ async def at_work(running: Soak, seconds: float) -> None:
     load, check = asyncio.create_task(running.load()), asyncio.create_task(running.check())
     await asyncio.wait([load, check], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     load.cancel()
+    # The last one may have been cut short before it was made.
+    running.sizes = {name: size for name, size in running.sizes.items() if name in running.whole}
     end = time.monotonic() + DRAINED_IN
     while running.sizes and time.monotonic() < end and not check.done():  # noqa: ASYNC110 - it is looked at anyway
         await asyncio.sleep(0.5)

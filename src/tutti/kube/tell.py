@@ -223,7 +223,7 @@ class Teller:
 
     def _newcomers(self, gang: GangSeen, news: News) -> list[Seen]:
         """Pods that came when it had been told why their gang waits."""
-        if "newcomers" not in gang.told or not _is_for_pods(news):
+        if not gang.told.keys() >= {"newcomers", "news"} or not _is_for_pods(news):
             return []
         del gang.told["newcomers"]
         return [pod for pod in gang.pods.values() if pod.can_be_placed and not pod.told]
