@@ -10,10 +10,11 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 RUN := .venv/bin/python
 WORKERS ?= 2
 SOAK_S ?= 1800
+KUEUE_S ?= 300
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 BENCHES := bench-engine bench-sim bench-local bench-kube bench-train bench-intake bench-page
 
-.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak support validate results pictures system clean
+.PHONY: help venv venv-base demo test check coverage $(BENCHES) cluster soak operators support validate results pictures system clean
 
 help: ## this list
 	@$(or $(PYTHON),$(error $(NO_PYTHON))) tools/targets.py
@@ -59,6 +60,10 @@ soak: venv ## the promises over 100,000 worlds each, training through 1,000 blow
 	@TUTTI_STORM=1000 TUTTI_STORM_SEED=$(SEED) $(RUN) -m pytest -q --timeout 0 tests/train/test_storm.py
 	@$(RUN) -m tests.local.meeting 20
 	@$(RUN) -m tests.local.soak $(SOAK_S) $(SEED)
+
+operators: venv-base ## real operators of others beside us (built once, some minutes): jobs of Kubeflow, then KUEUE_S seconds of Kueue
+	@$(RUN) bench/operators.py $(ARGS)
+	@$(RUN) bench/kueue.py $(KUEUE_S)
 
 support: venv ## what training supports, from the tests that pass; rewrites the page
 	@log=$$(mktemp); TUTTI_SUPPORT=$$log $(RUN) -m pytest -q -n $(WORKERS) tests/train || true; \

@@ -11,7 +11,7 @@ from tools import targets
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [
-    *["venv", "demo", "test", "check", "soak", "validate", "system", "clean", "help"],
+    *["venv", "demo", "test", "check", "soak", "operators", "validate", "system", "clean", "help"],
     *["bench-engine", "bench-sim", "bench-local", "bench-kube", "bench-train"],
 ]
 

@@ -119,3 +119,30 @@ def test_a_job_of_kubeflow_runs(play, manifest, dialect):
             assert await phase() == "Running"
 
     play(scene)
+
+
+def test_pods_that_are_made_after_their_group_was_told_are_told_as_well(play):
+    """Volcano's way: the group is refused or waits before there are pods, and stays so when they come."""
+    job = yaml.safe_load(PYTORCH)
+
+    async def scene(play):
+        await play.nodes(3)
+        async with play.scheduler(Config(dialects=("volcano",))):
+            await play.stage.make_one(group(job, "volcano"))
+            path = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/simple"
+
+            async def told_of_the_group():
+                return (await play.stage.get(path)).get("status", {}).get("conditions")
+
+            await play.until(told_of_the_group, "the group is told")
+            await play.stage.make(*pods(job, "volcano"))
+
+            async def told():
+                there = await play.stage.items("/api/v1/namespaces/default/pods")
+                said = [c["message"] for p in there for c in p["status"].get("conditions", [])]
+                return said if len(said) == 4 else None
+
+            said = await play.until(told, "every pod says why it waits")
+            assert all(text.startswith("NeverFits: ") for text in said)
+
+    play(scene)

@@ -3,17 +3,19 @@
 Annotations on a pod say otherwise: `rig/run-for: "2.5"` (seconds, then it succeeds), `rig/fails: OutOfcpu` (refused on
 admission), `rig/never` (its image is never there), `rig/grace: "1"` (seconds it takes to go).
 
-With `room`, what a node has of each resource, pods that find too little left are refused on admission as well.
+With `room`, what a node has of each resource, pods that find too little left are refused on admission as well. With
+`ready`, pods say too that they are ready, as operators want to hear.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from tutti.jobs.kube.objects import Pod
-from tutti.kube.api import MERGE, Api, ApiError
+from tutti.kube.api import STRATEGIC, Api, ApiError
 from tutti.kube.http import Broken
 from tutti.kube.watch import Listener
 
@@ -21,8 +23,11 @@ from tutti.kube.watch import Listener
 class Kubelet:
     """Watches all pods and patches their status."""
 
-    def __init__(self, api: Api, delay: float = 0.0, room: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, api: Api, delay: float = 0.0, room: Mapping[str, int] | None = None, ready: bool = False
+    ) -> None:
         self.api = api
+        self.ready = ready
         self.delay = delay
         self.room = room or {}
         self.refused = 0
@@ -77,11 +82,15 @@ class Kubelet:
             await self._say(pod, {"phase": "Failed", "reason": f"OutOf{lacking}", "message": "the node has no room"})
             return
         await asyncio.sleep(self.delay)
-        await self._say(pod, {"phase": "Running"})
+        await self._say(pod, {"phase": "Running"} | (is_ready("True") if self.ready else {}))
         if "rig/run-for" in said:
             await asyncio.sleep(float(said["rig/run-for"]))
-            await self._say(pod, {"phase": "Succeeded"})
-            self._release(pod)
+            await self.end(pod)
+
+    async def end(self, pod: Pod) -> None:
+        """A pod is done."""
+        await self._say(pod, {"phase": "Succeeded"} | (is_ready("False") if self.ready else {}))
+        self._release(pod)
 
     def _admit(self, pod: Pod) -> str:
         """Take what a pod asks for; a resource of which too little is left, or nothing."""
@@ -103,9 +112,15 @@ class Kubelet:
         with contextlib.suppress(ApiError, Broken):
             await self.api.write("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
 
-    async def _say(self, pod: Pod, status: dict[str, str]) -> None:
+    async def _say(self, pod: Pod, status: dict[str, Any]) -> None:
         with contextlib.suppress(ApiError, Broken):
-            await self.api.insist("PATCH", f"{path_of(pod)}/status", {"status": status}, MERGE)
+            await self.api.insist("PATCH", f"{path_of(pod)}/status", {"status": status}, STRATEGIC)
+
+
+def is_ready(status: str) -> dict[str, Any]:
+    """The condition that says whether a pod can be talked to."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": now}]}
 
 
 def requests(pod: Pod, names: Mapping[str, int]) -> dict[str, int]:

@@ -59,6 +59,7 @@ class Groups:
             seen.part = name
         gang = self._gang(seen.gang)
         gang.pods[seen.uid] = seen
+        gang.told["newcomers"] = True
         return gang
 
     def _herald(self, seen: Seen, said: Declared) -> None:
@@ -176,6 +177,7 @@ class Groups:
         for seen in [seen for seen in source.pods.values() if seen.group == key] if source is not None else []:
             seen.gang, seen.part = root, part
             target.pods[seen.uid] = seen
+            target.told["newcomers"] = True
             if source is not None and source is not target:
                 del source.pods[seen.uid]
         self.dirty_gangs |= {was: None, root: None}

@@ -91,6 +91,8 @@ class Served(NamedTuple):
 
     kind: Kind
     version: str
+    has_status: bool = True
+    """Whether its status is written by itself; Volcano's groups have it in the object."""
 
     @property
     def path(self) -> str:
@@ -137,6 +139,6 @@ async def served(api: Api, dialects: tuple[str, ...] = ()) -> list[Served]:
             if place not in seen:
                 seen[place] = {r["name"] for r in (await api.get(place, Resources)).resources}
             if kind.plural in seen[place]:
-                found.append(Served(kind, version))
+                found.append(Served(kind, version, f"{kind.plural}/status" in seen[place]))
                 break
     return found

@@ -28,6 +28,7 @@ WRITES = (
     Right("scheduling.x-k8s.io", "podgroups/status", ("patch",), "the phase of a coscheduling group"),
     Right("scheduling.sigs.k8s.io", "podgroups/status", ("patch",), "the phase of a Koordinator group"),
     Right("scheduling.volcano.sh", "podgroups/status", ("patch",), "phase and conditions of a Volcano group"),
+    Right("scheduling.volcano.sh", "podgroups", ("patch",), "the same where its status is a part of the object"),
     Right("scheduling.run.ai", "podgroups/status", ("patch",), "conditions of a KAI group"),
     Right("authentication.k8s.io", "tokenreviews", ("create",), "whose token is shown on our own pages"),
     Right("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may look"),

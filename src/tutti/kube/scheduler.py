@@ -114,6 +114,7 @@ class Scheduler:
         self.served = await served(self.api, self.config.dialects)
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
+            self.teller.heed(kind)
         await asyncio.gather(*(listener.list() for listener in self.listeners.values()))
 
     async def _discover(self, group: asyncio.TaskGroup) -> None:
@@ -125,6 +126,7 @@ class Scheduler:
                     if kind.path not in self.listeners:
                         self.served.append(kind)
                         self.listeners[kind.path] = self._listener(kind)
+                        self.teller.heed(kind)
                         group.create_task(self.listeners[kind.path].follow())
 
     def _listener(self, kind: Served) -> Listener[object]:

@@ -25,6 +25,7 @@ from tutti.views.why import sentence as in_words
 from .api import APPLY, STRATEGIC, Api, ApiError, Fenced
 from .gangs import GangSeen, Seen
 from .http import Broken
+from .kinds import Served
 from .lease import stamp
 from .metrics import Metrics
 from .mirror import Mirror
@@ -112,6 +113,13 @@ class Teller:
         self._rest_until = 0.0
         self._reasons: Mapping[str, Reason] = {}
         self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._whole: set[tuple[str, str]] = set()
+        """Kinds of groups whose status is written with the object."""
+
+    def heed(self, kind: Served) -> None:
+        """How a kind is served here."""
+        if not kind.has_status:
+            self._whole.add((kind.api_version, kind.kind.name))
 
     def look(self) -> None:
         """Something may have to be told."""
@@ -195,6 +203,7 @@ class Teller:
             return None
         news = self._news(gang, reason)
         writes = [self._condition(pod, said) for pod, said in self._left_over(gang)]
+        writes += [self._condition(pod, news) for pod in self._newcomers(gang, news)] if news is not None else []
         if news is not None and gang.told.get("news") != (told := (news, self._counted(gang, news))):
             writes.append(self._write(gang, *told))
         return asyncio.gather(*writes) if writes else None
@@ -211,6 +220,13 @@ class Teller:
         waiting = [pod for pod in gang.pods.values() if pod.can_be_placed and pod.uid not in gang.seats]
         said = [(pod, NO_ROOM if self.mirror.has_place(pod.wants) else NO_PLACE) for pod in waiting]
         return [(pod, news) for pod, news in said if pod.told != told_as(news)]
+
+    def _newcomers(self, gang: GangSeen, news: News) -> list[Seen]:
+        """Pods that came when it had been told why their gang waits."""
+        if not gang.told.keys() >= {"newcomers", "news"} or not _is_for_pods(news):
+            return []
+        del gang.told["newcomers"]
+        return [pod for pod in gang.pods.values() if pod.can_be_placed and not pod.told]
 
     def _is_filling(self, gang: GangSeen) -> bool:
         """Its members are just being made; who is missing is told when no more of them come."""
@@ -301,11 +317,7 @@ class Teller:
             self._event(gang, REPORTED.get(news.state, "Scheduled"), news)
         groups = [gang.declared, *self.mirror.parts_of(gang)] if gang.declared is not None else []
         writes = [self._status(gang, group, news) for group in groups if not (known and group.told[1] == news.message)]
-        if (
-            news.state == "waiting"
-            and (changed or known)
-            and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING)
-        ):
+        if (changed or known) and _is_for_pods(news):
             pods = [pod for pod in gang.pods.values() if pod.can_be_placed]
             writes += [self._condition(pod, news) for pod in pods]
         await asyncio.gather(*writes)
@@ -317,10 +329,14 @@ class Teller:
         body = status_of(group, news, _counts(members) if group.dialect in COUNTED else Counts())
         if about is None or body is None:
             return
-        whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": {"name": about["name"]}}
+        # With its uid, so that an object that is gone is not made anew.
+        meta = {"name": about["name"], "uid": about["uid"]}
+        whole = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": meta}
         if group.dialect in CONTROLLED and await self._is_anothers(path_of(group)):
             return
-        path = f"{path_of(group)}/status"
+        path = path_of(group)
+        if (group.api, group.kind) not in self._whole:
+            path += "/status"
         await self._in_turn("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
 
     async def _is_anothers(self, path: str) -> bool:
@@ -433,6 +449,11 @@ def _was_told(gang: GangSeen, news: News) -> bool:
         return False
     told = gang.declared is not None and gang.declared.told[1] == news.message
     return told or any(pod.told == told_as(news) for pod in gang.pods.values())
+
+
+def _is_for_pods(news: News) -> bool:
+    """Whether each pod is told, too; who is just coming or starting needs no word."""
+    return news.state == "waiting" and news.token not in (Token.WAITING_FOR_MEMBERS, Token.STARTING)
 
 
 def _counts(pods: Iterable[Seen]) -> Counts:

@@ -41,7 +41,7 @@ QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
 """Labels and annotations of pods by which dialects name a queue."""
 REFUSED = ("gpu-fraction", "gpu-memory", "scheduling.koordinator.sh/reservation-affinity")
 """Annotations of pods that say where they can go, or what they use, and that we do not understand."""
-NAMED = frozenset({QUEUE, kueue.QUEUE, *QUEUES})
+NAMED = frozenset({QUEUE, kueue.QUEUE, kueue.ADMITTED, *QUEUES})
 
 
 class FromPod(Protocol):

@@ -10,7 +10,8 @@ PREFIX = "kueue.x-k8s.io/"
 LABEL, TOTAL = f"{PREFIX}pod-group-name", f"{PREFIX}pod-group-total-count"
 MAX_TIME = f"{PREFIX}max-exec-time-seconds"
 INDEX = f"{PREFIX}pod-group-pod-index"
-QUEUE = f"{PREFIX}queue-name"
+QUEUE, ADMITTED = f"{PREFIX}queue-name", f"{PREFIX}local-queue-name"
+"""Where a user put the pod, and what Kueue writes on the pods of a Job that it let in: those say nothing else."""
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -26,7 +27,8 @@ def of_pod(pod: Pod) -> Member | None:
 
 def local_queue(pod: Pod) -> str:
     """The queue a pod was put into, as its namespace calls it."""
-    name = (pod.metadata.labels or {}).get(QUEUE, "")
+    labels = pod.metadata.labels or {}
+    name = labels.get(QUEUE) or labels.get(ADMITTED, "")
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
