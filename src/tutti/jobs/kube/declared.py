@@ -37,6 +37,10 @@ class Part(Data, frozen=True):
     within: str = ""
     near: str = ""
     segment: Segmented | None = None
+    select: dict[str, str] = {}
+    """Labels of nodes that the part asks for, beside what its pods do."""
+    asks: tuple[str, ...] = ()
+    """Other fields of a pod that the part has beside its pods."""
 
 
 class Declared(Data, frozen=True):
@@ -73,6 +77,14 @@ class Declared(Data, frozen=True):
     movable: bool = False
     """Its members may be started anew on other nodes, so that others find room in one piece."""
     time: int = 0
+    min_run: int = 0
+    """How long it runs before others may take its place."""
+    max_wait: int = 0
+    """How long it may wait before room is kept for it."""
+    preempts_after: int = 0
+    """How long it waits before others are asked to make room for it."""
+    pool: str = ""
+    """The only nodes it may have: those with this value of KAI's label."""
     hold_up_to: int = -1
     """How long it may stay below its minimum; negative where the dialect does not say."""
     never_stale: bool = False
@@ -150,6 +162,13 @@ class Reading:
             return written == "true"
         self.problems.append(f"{what} is {str(written)[:40]!r}; write true or false")
         return False
+
+    def one_of(self, written: object, what: str, choice: tuple[str, ...]) -> str:
+        """One of some words; anything else is told and counts as the first."""
+        if written is None or written == "" or written in choice:
+            return str(written or choice[0])
+        self.problems.append(f"{what} is {str(written)[:40]!r}; write {' or '.join(choice)}")
+        return choice[0]
 
     def mapping(self, written: object, what: str) -> dict[str, object]:
         """A mapping; anything else is told and is empty."""
