@@ -170,6 +170,15 @@ class Scene:
             if thing["kind"] == "PodGroup":
                 thing["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "team", "uid": "Job/team"}]
 
+    def bystanders(self) -> None:
+        """A gang of somebody else, of two pods that name no queue."""
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        self.things.append(self.thing("PodGroup", "aside", spec, API["native"]))
+        asks = {"containers": [{"resources": {"requests": {GPU: "1"}}}], "schedulerName": "tutti"}
+        for at in range(2):
+            meta = {"name": f"b{at}", "namespace": SPACE, "uid": f"b/{at}", "creationTimestamp": NOW}
+            self.pods = [*self.pods, {"metadata": meta, "spec": asks | {"schedulingGroup": {"podGroupName": "aside"}}}]
+
     def outcome(self) -> tuple[Object, list[str]]:
         """All that the engine is told, and all that is said to be wrong."""
         mirror = Mirror("tutti")

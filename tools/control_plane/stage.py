@@ -17,7 +17,7 @@ GPU = "nvidia.com/gpu"
 CORE = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "ConfigMap": "configmaps"}
 CLUSTER = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 CLUSTER |= {"HyperNode", "Topology", "ClusterNetworkTopology", "PersistentVolume", "Queue"}
-CLUSTER |= {"CSINode", "ClusterQueue", "Cohort"}
+CLUSTER |= {"CSINode", "ClusterQueue", "Cohort", "Reservation"}
 
 
 def node(name: str, gpus: int = 8, labels: dict[str, str] | None = None, **more: str) -> dict[str, Any]:

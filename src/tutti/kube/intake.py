@@ -26,6 +26,7 @@ from tutti.jobs.kube.read import (
     refused,
     run_time,
 )
+from tutti.jobs.kube.verdicts.all import strange
 from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
 
 from .gangs import GangSeen, Seen
@@ -253,7 +254,8 @@ class Intake(Groups):
         if said.dialect == OURS and (others := for_others(pod)) is not None:
             self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
-        gang.problems = (*gang.problems, *(p for p in (*bad, *seen.aside.problems) if p not in gang.problems))
+        said_wrong = (*bad, *seen.aside.problems, *strange(pod.metadata))
+        gang.problems = (*gang.problems, *(problem for problem in said_wrong if problem not in gang.problems))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
         key = key_of(namespace, spec, self.volumes.claims)

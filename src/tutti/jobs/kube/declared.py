@@ -8,7 +8,6 @@ from tutti.jobs.problems import Misread
 
 TIME = "tutti.dev/time"
 QUEUE = "tutti.dev/queue"
-ON_LOSS = "tutti.dev/on-loss"
 MOVABLE = "tutti.dev/movable"
 
 

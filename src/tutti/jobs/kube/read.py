@@ -10,7 +10,7 @@ from .declared import MOVABLE, QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
 from .gang import NO_QUEUE, Asked
 from .objects import Meta, Pod, PodSpec, Thing
-from .verdicts.all import ON_GROUPS, ON_PODS, refused_by
+from .verdicts.all import ON_GROUPS, ON_PODS, refused_by, strange, unknown_fields
 
 PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 """A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
@@ -114,7 +114,7 @@ def _with_ours(found: Declared, thing: Thing, refused: str) -> Declared:
         kind=thing.kind,
         queue=queue or found.queue,
         movable=movable,
-        problems=(*found.problems, *reading.problems),
+        problems=(*found.problems, *reading.problems, *strange(thing.metadata), *unknown_fields(found.dialect, thing)),
         unsupported=found.unsupported or refused,
         scheduled=phase in STARTED or found.scheduled,
         over=phase in ENDED,

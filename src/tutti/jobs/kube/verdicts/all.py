@@ -1,6 +1,8 @@
 """The whole table, by dialect, and the rows by which something is refused."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from tutti.jobs.kube.objects import Meta, Thing
@@ -40,6 +42,50 @@ def refused_by(meta: Meta, rows: dict[str, Row]) -> str:
             if hit is not None:
                 return hit.key + (f": {found[hit.name]}" if hit.only else "")
     return ""
+
+
+def _names() -> dict[str, frozenset[str]]:
+    """Labels and annotations that are known, by the domain they are under."""
+    found: dict[str, set[str]] = {OURS: set(OUR_NAMES)}
+    for row in (row for rows in TABLE.values() for row in rows if row.key != row.name and "/" in row.name):
+        domain, _, name = row.name.partition("[]")[0].partition("/")
+        found.setdefault(domain, set()).add(name)
+    return {domain: frozenset(names) for domain, names in found.items() if domain not in SHARED}
+
+
+OURS, OUR_NAMES = "tutti.dev", ("time", "queue", "movable", "role")
+SHARED = frozenset({"scheduling.k8s.io", "training.kubeflow.org"})
+"""Domains of which others have many more names than are known here."""
+CLOSE = 0.85
+NAMES = _names()
+
+
+def strange(meta: Meta) -> list[str]:
+    """Labels and annotations that nobody knows and that look like one of those that are known: typing errors."""
+    keys = (key for found in (meta.annotations, meta.labels) for key in found or () if "/" in key)
+    return [f"{key} is not known; write {known}" for key in keys if (known := _meant(key))]
+
+
+@lru_cache(maxsize=4096)
+def _meant(key: str) -> str:
+    """The known key that an unknown one was probably meant to be; nothing where there is none."""
+    domain, _, name = key.partition("/")
+    names = NAMES.get(domain)
+    if names is None or name in names:
+        return ""
+    return next((f"{domain}/{close}" for close in get_close_matches(name, sorted(names), 1, CLOSE)), "")
+
+
+def unknown_fields(dialect: str, thing: Thing) -> list[str]:
+    """Fields of a group that are on no row of the table."""
+    known = _fields(dialect)
+    return [f"spec.{field[:80]} is not known and not read" for field in thing.spec or {} if field not in known]
+
+
+@lru_cache
+def _fields(dialect: str) -> frozenset[str]:
+    rows = (row for row in TABLE[dialect] if row.key.startswith("spec."))
+    return frozenset(row.key.split(".")[1].removesuffix("[]") for row in rows)
 
 
 def unread(dialect: str, on: str, thing: Thing) -> Iterator[str]:

@@ -12,12 +12,14 @@ SEGMENTS = (
     (f"annotation {PREFIX}segment-size", "2"),
     (f"annotation {PREFIX}segment-topology-required-placement", "rack"),
 )
+HIGH = (("spec.priorityClassName", "high"),)
 PODGROUPER = "as KAI's podgrouper would read it: of all pods of one owner"
 FRACTION = "devices are not shared"
 ROWS = (
     honoured(GROUP, "spec.minMember", 3, "so many start together"),
     honoured(GROUP, "spec.queue", "team", "the queue it waits in"),
     honoured(GROUP, "spec.priorityClassName", "high", "its priority"),
+    honoured(GROUP, "spec.preemptibility", "preemptible", "others may take its place, whatever its priority", HIGH),
     honoured(
         GROUP, "spec.preemptibility", "non-preemptible", "nobody takes its place; not said: below priority 100 one may"
     ),
@@ -46,8 +48,17 @@ ROWS = (
     honoured(GROUP, f"label {PREFIX}preemptibility", "non-preemptible", "as the field"),
     honoured(GROUP, f"label {PREFIX}queue", "team", "the queue, where the field names none"),
     refused(GROUP, f"label {PREFIX}node-pool", "p1", "where its pods do not have the same label", by_code=True),
-    known(GROUP, "status.schedulingConditions[]", "UnschedulableOnNodePool is written", [{"type": "x"}]),
-    known(GROUP, "status.resourcesStatus", WRITTEN, {"allocated": {}}),
+    known(
+        GROUP,
+        "status.schedulingConditions[]",
+        "UnschedulableOnNodePool is written, with its nodePool and reasons[] of OverLimit, QueueDoesNotExist or"
+        " Unschedulable; never NonPreemptibleOverQuota or PreemptionDelayNotElapsed, nor details.queueDetails",
+        [{"type": "x"}],
+    ),
+    *(
+        known(GROUP, f"status.resourcesStatus.{field}", WRITTEN, {})
+        for field in ("allocated", "allocatedNonPreemptible", "requested")
+    ),
     *(
         known(GROUP, f"annotation {PREFIX}{key}", WRITTEN, "2026-01-01T00:00:00Z")
         for key in ("stale-podgroup-timestamp", "last-start-timestamp", "last-eviction-timestamp")
@@ -95,7 +106,12 @@ ROWS = (
     honoured(
         "Topology", "spec.levels[].alias", "r", "another name of the level", (("spec.levels", [{"nodeLabel": "rack"}]),)
     ),
-    known("SchedulingShard", "spec", "the settings of KAI's own scheduler"),
+    known(
+        "SchedulingShard",
+        "spec: placementStrategy, queueDepthPerAction, minRuntime, kValue, actions, plugins, scenarioSearchBudgets,"
+        " usageDBConfig",
+        "the settings of KAI's own scheduler",
+    ),
     known("BindRequest", "spec", "how KAI's scheduler and binder talk; pods are bound directly"),
     known(
         "events",

@@ -66,6 +66,11 @@ ROWS = (
     honoured(
         "ClusterNetworkTopology", "spec.networkTopologySpec[].topologyLayer", "M", "a level by its name", (LAYER,)
     ),
+    known(
+        "ClusterNetworkTopology",
+        "ClusterTopologyLayer, NodeTopologyLayer",
+        "the whole cluster, and a node: both are known without labels",
+    ),
     honoured(
         "ClusterNetworkTopology",
         "spec.networkTopologySpec[].labelKey",
@@ -91,7 +96,8 @@ ROWS = (
             ("ttl", "1h"),
             ("expires", "2030-01-01T00:00:00Z"),
             ("preAllocation", True),
-            ("preAllocationPolicy", {"mode": "Default"}),
+            ("preAllocationPolicy.mode", "Default"),
+            ("preAllocationPolicy.enableMultiple", True),
             ("allocateOnce", True),
             ("allocatePolicy", "Aligned"),
             ("unschedulable", True),
@@ -109,6 +115,7 @@ ROWS = (
     honoured("Pod", f"label {QUOTA}preemptible", "false", "nobody takes the place of its gang"),
     honoured("Pod", f"label {QUOTA}can-preempt", "false", "nobody is asked to make room for its gang"),
     honoured(GROUP, "status.phase", "Finished", "it is written; one that has ended stays so"),
+    known(GROUP, "status.phase", "of Koordinator's own: PreScheduling and the like", "PreScheduling"),
     known(GROUP, "status.scheduled", "written by Koordinator's controller", 2),
     *(
         known("Pod", f"annotation {prefix}scheduling.koordinator.sh/{key}", WRITTEN, "1")

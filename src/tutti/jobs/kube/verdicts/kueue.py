@@ -3,6 +3,7 @@
 from .row import honoured, known, refused
 
 PREFIX, POD, QUEUE = "kueue.x-k8s.io/", "Pod", "ClusterQueue"
+RECORD = "Kueue's own record; what counts is whether a pod has its gate"
 ADMITS = "Kueue keeps to it before it takes its gate away"
 OF_JOBS = "on jobs, and Kueue's business: it changes their pods"
 SLICES = (
@@ -58,8 +59,36 @@ ROWS = (
             "workload-slice-replacement-for",
         )
     ),
-    known("Workload", "spec", "Kueue's own record; it is not read: podSets, topologyRequest, priority, active ..."),
-    known("Workload", "status", "Kueue's own: conditions, admission, requeueState ..."),
+    *(
+        known("Workload", f"spec.{field}", RECORD)
+        for field in (
+            "podSets[]: name, template, count, minCount",
+            "queueName",
+            "priorityClassRef, priority",
+            "active",
+            "maximumExecutionTimeSeconds",
+            "preemptionGates[]",
+        )
+    ),
+    known(
+        "Workload",
+        "spec.podSets[].topologyRequest: required, preferred, unconstrained, podIndexLabel, subGroupIndexLabel,"
+        " subGroupCount, podSetGroupName, podSetSliceRequiredTopology, podSetSliceSize,"
+        " podsetSliceRequiredTopologyConstraints[]",
+        "Kueue puts a node selector on every pod it admits, and that counts",
+    ),
+    known(
+        "Workload",
+        "status.conditions[]: QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished,"
+        " DeactivationTarget, WaitingForReplacementPods, BlockedOnPreemptionGates",
+        f"{RECORD}; nothing of it is written, their reasons neither",
+    ),
+    known(
+        "Workload",
+        "status: admission.podSetAssignments[].topologyAssignment, requeueState, reclaimablePods, unhealthyNodes,"
+        " schedulingStats, accumulatedPastExecutionTimeSeconds",
+        RECORD,
+    ),
     honoured(QUEUE, f"{IN_FLAVOR}nominalQuota", "8", "what it is guaranteed, over all flavours", (FLAVOR,)),
     honoured(
         QUEUE,
@@ -71,12 +100,15 @@ ROWS = (
     known(QUEUE, f"{IN_FLAVOR}lendingLimit", ADMITS, "2", (FLAVOR,)),
     honoured(QUEUE, "spec.cohortName", "all", "the queue it is below"),
     honoured(QUEUE, "spec.queueingStrategy", "StrictFIFO", "`StrictFIFO`: nobody in it passes the first that waits"),
+    known(QUEUE, "spec.queueingStrategy", "so it is", "BestEffortFIFO"),
     honoured(QUEUE, "spec.fairSharing.weight", "3", "its weight, as a whole number"),
     honoured(QUEUE, "spec.stopPolicy", "Hold", "`Hold`, `HoldAndDrain`: nothing starts in it"),
     *(
         known(QUEUE, f"spec.{field}", ADMITS, example)
         for field, example in (
-            ("preemption", {"withinClusterQueue": "LowerPriority"}),
+            ("preemption.withinClusterQueue", "LowerPriority"),
+            ("preemption.reclaimWithinCohort", "Any"),
+            ("preemption.borrowWithinCohort", {"policy": "LowerPriority", "maxPriorityThreshold": 5}),
             ("flavorFungibility", {"whenCanBorrow": "TryNextFlavor"}),
             ("admissionScope", {"admissionMode": "UsageBasedAdmissionFairSharing"}),
             ("concurrentAdmissionPolicy", {}),
@@ -87,5 +119,9 @@ ROWS = (
     honoured("Cohort", f"{IN_FLAVOR}nominalQuota", "8", "what is guaranteed to all of it", (FLAVOR,)),
     known("ResourceFlavor", "spec", "Kueue puts its labels and tolerations on the pods it admits"),
     honoured("Topology", "spec.levels[].nodeLabel", "rack", "labels of nodes that are levels"),
-    known("settings", "waitForPodsReady", "Kueue's; a gang starts whole here in any case"),
+    known(
+        "settings",
+        "waitForPodsReady: timeout, blockAdmission, requeuingStrategy, recoveryTimeout",
+        "Kueue's; a gang starts whole here in any case",
+    ),
 )

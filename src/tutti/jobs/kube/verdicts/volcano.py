@@ -16,6 +16,7 @@ ROWS = (
     honoured(GROUP, "spec.priorityClassName", "high", "its priority"),
     honoured(GROUP, "spec.networkTopology", TIER, "`hard`: in one domain of the tier"),
     honoured(GROUP, "spec.networkTopology.mode", "soft", "`soft`: if there is room", (("spec.networkTopology", TIER),)),
+    honoured(GROUP, "spec.networkTopology.highestTierAllowed", 2, "a tier by its number"),
     honoured(GROUP, "spec.networkTopology.highestTierName", "leaf", "a tier by its name"),
     honoured(GROUP, "spec.subGroupPolicy[].subGroupSize", 3, "members in order of rank, so many together", (SUB,)),
     honoured(GROUP, "spec.subGroupPolicy[].minSubGroups", 3, "so many of them start together", (SUB,)),
@@ -48,7 +49,13 @@ ROWS = (
     honoured(GROUP, "annotation sla-waiting-time", "1h", "the same in its older spelling"),
     refused(GROUP, "annotation volcano.sh/revocable-zone", "rz1", "hours in which nodes may be used are not known"),
     honoured(GROUP, "status.phase", "Completed", "it is written; one that has ended stays so"),
-    known(GROUP, "status.conditions[]", "Unschedulable and Scheduled are written", [{"type": "Scheduled"}]),
+    known(
+        GROUP,
+        "status.conditions[]",
+        "Unschedulable and Scheduled are written, with a transitionID and NotEnoughResources, NotEnoughTasks (for"
+        " NotEnoughPodsOfTask too), PodFailed or PodDeleted",
+        [{"type": "Scheduled"}],
+    ),
     known(GROUP, "status.running", "written: running, succeeded and failed members", 2),
     honoured("Pod", "annotation scheduling.k8s.io/group-name", "other", "the group it belongs to"),
     honoured("Pod", "annotation scheduling.volcano.sh/group-name", "other", "the group it belongs to"),
@@ -103,15 +110,21 @@ ROWS = (
             ("queue", "team"),
             ("priorityClassName", "high"),
             ("networkTopology", TIER),
-            (
-                "tasks",
-                [{"name": "t", "replicas": 2, "minAvailable": 1, "topologyPolicy": "none", "partitionPolicy": {}}],
-            ),
+            ("tasks[].name", "t"),
+            ("tasks[].replicas", 2),
+            ("tasks[].minAvailable", 1),
+            ("tasks[].template", {"spec": {}}),
+            ("tasks[].topologyPolicy", "restricted"),
+            ("tasks[].partitionPolicy", {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1}),
         )
     ),
     *(
         known(JOB, f"spec.{field}", ACTS, example)
-        for field, example in (("maxRetry", 3), ("minSuccess", 1), ("policies", [{"action": "RestartJob"}]))
+        for field, example in (
+            ("maxRetry", 3),
+            ("minSuccess", 1),
+            ("policies", [{"action": "RestartJob", "exitCode": 3}]),
+        )
     ),
     known(JOB, "spec.tasks[].dependsOn", ACTS, {"name": ["a"]}, (("spec.tasks", [{"name": "t"}]),)),
     honoured("Queue", "spec.weight", 5, "its weight"),
@@ -121,6 +134,7 @@ ROWS = (
     honoured("Queue", "spec.reclaimable", False, "`false`: nobody takes the place of its gangs"),
     honoured("Queue", "spec.parent", "above", "the queue it is below"),
     honoured("Queue", "spec.dequeueStrategy", "fifo", "`fifo`: nobody in it passes the first that waits"),
+    known("Queue", "spec.dequeueStrategy", "so it is", "traverse"),
     honoured("Queue", "status.state", "Closed", "`Closed`, `Closing`: nothing starts in it"),
     refused(
         "Queue",

@@ -79,7 +79,12 @@ ROWS = (
     refused(QUEUE, "maxapplications", 5, "gangs are not counted"),
     refused(QUEUE, "limits", [{"users": ["*"], "maxapplications": 1}], "users of YuniKorn are not known"),
     known("placeholders", "tg-*", "none are made"),
-    known("events", "GangScheduling, ApplicationFailed", "ours have other names; nothing fails because it waited long"),
+    known(
+        "events",
+        "GangScheduling (TaskGroupMatch, GangSchedulingFailed, TaskGroupsError), ApplicationFailed,"
+        " ResourceReservationTimeout, ApplicationRejected",
+        "ours have other names; nothing fails because it waited long",
+    ),
 )
 KUBEFLOW_ROWS = (
     honoured("Pod", "label training.kubeflow.org/replica-index", "7", "its rank"),
