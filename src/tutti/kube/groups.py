@@ -71,7 +71,13 @@ class Groups:
             gang.problems = tuple(dict.fromkeys((*gang.problems, UNLIKE)))
         if seen.group not in self.groups:
             self._copy(seen.group)
+        self._sort_in(seen, self.groups.get(seen.group))
         return gang
+
+    def _sort_in(self, seen: Seen, group: Declared | None) -> None:
+        """Where labels say which part a pod is of, they count."""
+        if group is not None and group.sorting is not None:
+            seen.part = group.sorting.part(seen.part, seen.labels)
 
     def _copy(self, key: str) -> None:
         """A replica of a native group of 1.35 is a gang of its own, declared like all of them."""
@@ -122,6 +128,8 @@ class Groups:
         before = self.groups.get(key)
         self.groups[key] = group
         self._gang(key).declared = group
+        for seen in self.gangs[key].pods.values() if group.sorting is not None else ():
+            self._sort_in(seen, group)
         self.dirty_gangs[key] = None
         self._hang(key, before, group)
         self._regroup(key)

@@ -53,7 +53,11 @@ REFUSED = (
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
     Field("YuniKorn's task groups without an application", "nobody knows who belongs together"),
     Field("several entries of Volcano's subGroupPolicy", "one is understood"),
-    Field("labelSelector and matchLabelKeys of Volcano's subGroupPolicy", "sub-groups go by rank"),
+    Field(
+        "a topology of its own for one of several sub-groups whose pods are not alike",
+        "pods that ask for the same are put into a domain together",
+    ),
+    Field("Volcano's sub-groups by labels where the group may start in part", "such a group starts whole"),
     Field("Koordinator's match-policy: only-waiting", "a lost member could not come back by itself"),
     Field("KAI's minSubGroup below the number of sub-groups", "such a group starts whole"),
     Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),

@@ -1,10 +1,14 @@
 """The one model that every dialect is read into: which group a pod belongs to, and what was declared for the group."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tutti.engine.model import MOST_MEMBERS, Data
 from tutti.jobs.durations import duration
 from tutti.jobs.problems import Misread
+
+from .objects import LabelSelector
+from .select import labels_match
 
 TIME = "tutti.dev/time"
 QUEUE = "tutti.dev/queue"
@@ -40,6 +44,23 @@ class Part(Data, frozen=True):
     """Labels of nodes that the part asks for, beside what its pods do."""
     asks: tuple[str, ...] = ()
     """Other fields of a pod that the part has beside its pods."""
+
+
+class Sorting(Data, frozen=True):
+    """Pods are sorted into parts by their labels, not by what they say."""
+
+    name: str
+    """The part of those that are chosen."""
+    chosen: LabelSelector | None = None
+    """Which pods; none: all of them."""
+    keys: tuple[str, ...] = ()
+    """One part for each set of values that these labels have."""
+
+    def part(self, said: str, labels: Mapping[str, str]) -> str:
+        """The part of a pod, from what it says itself and from its labels."""
+        if self.chosen is not None and not labels_match(self.chosen, labels):
+            return said
+        return " ".join((self.name, *(labels.get(key, "") for key in self.keys)))
 
 
 class Declared(Data, frozen=True):
@@ -89,6 +110,7 @@ class Declared(Data, frozen=True):
     never_stale: bool = False
     min_ask: dict[str, str] = {}
     """What all members of the minimum ask for together, where that is declared before there are pods."""
+    sorting: Sorting | None = None
     partners: tuple[str, ...] = ()
     """Groups (namespace/name) that start only together with this one."""
     parent: str = ""

@@ -32,6 +32,7 @@ from .wants import HOSTNAME, Wants
 NODE = "node"
 YUNIKORN = "yunikorn"
 STALE = 10 * MINUTE
+IN_PART = "spec.subGroupPolicy.labelSelector and matchLabelKeys in a group that may start in part"
 
 
 class Kin(NamedTuple):
@@ -159,6 +160,8 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     names = _names([kin.part for kin, _, _ in counted])
     roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
     queue = _queue(declared, ground, facts.queue)
+    shared, unlike = _shared(declared, counted)
+    in_part = declared.sorting is not None and any(low < present[kin] for kin, low, _ in counted)
     trait = ground.traits.get(queue, NO_TRAIT)
     problems = (
         *declared.problems,
@@ -182,7 +185,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         priority=priority,
         submitted=facts.submitted,
         estimate=_estimate(declared.time or facts.time or facts.estimate),
-        within=_level(declared.within, ground),
+        within=_level(declared.within or shared, ground),
         near=_level(declared.near, ground),
         preemptible=preemptible and not facts.spared,
         preempts=declared.may_preempt and not polite,
@@ -193,9 +196,27 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         min_run=max(declared.min_run, facts.min_run),
         max_wait=declared.max_wait or facts.max_wait,
         restart_limit=1_000_000,
-        unsupported=_unsupported(declared, facts, trait, [kin for kin, _, _ in counted if present[kin]]),
+        unsupported=_unsupported(declared, facts, trait, [kin for kin, _, _ in counted if present[kin]])
+        or (IN_PART if in_part else unlike),
     )
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted, again)
+
+
+def _shared(declared: Declared, counted: list[tuple[Kin, int, int]]) -> tuple[str, str]:
+    """The level that pods of one part have to share although they are not alike, or why that cannot be had.
+
+    Roles are put into a domain each. Where all of a gang is one part, the gang has the domain.
+    """
+    levels: dict[str, list[str]] = {}
+    for kin, _, _ in counted:
+        if level := _part_of(declared, kin).within:
+            levels.setdefault(kin.part, []).append(level)
+    mixed = next((part for part, found in levels.items() if len(found) > 1), None)
+    if mixed is None:
+        return "", ""
+    if all(kin.part == mixed and low for kin, low, _ in counted) and declared.within in ("", levels[mixed][0]):
+        return levels[mixed][0], ""
+    return "", f"a topology of its own for the part {mixed!r}, whose pods are not alike"
 
 
 def _lasts(declared: Declared, priority: int, facts: Facts, trait: Trait, classes: frozenset[str]) -> bool:
@@ -301,8 +322,15 @@ def _names(parts: list[str]) -> list[str]:
     return names
 
 
+def _part_of(declared: Declared, kin: Kin) -> Part:
+    """What is declared for the part that pods are of."""
+    if declared.sorting is not None and kin.part.startswith(f"{declared.sorting.name} "):
+        return declared.parts[declared.sorting.name]
+    return declared.parts.get(kin.part) or declared.parts.get("", Part())
+
+
 def _role(declared: Declared, kin: Kin, low: int, want: int, ground: Ground, facts: Facts) -> Role:
-    part = declared.parts.get(kin.part, Part()) if kin.part in declared.parts else declared.parts.get("", Part())
+    part = _part_of(declared, kin)
     wants = kin.wants
     within = _level(part.within, ground)
     needs: list[Near] = []

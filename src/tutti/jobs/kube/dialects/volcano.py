@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
-from tutti.jobs.kube.objects import Pod, Thing
+import msgspec
+
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented, Sorting
+from tutti.jobs.kube.objects import LabelSelector, Pod, Thing
 
 from .native import completion_index
 
@@ -41,7 +43,7 @@ def declared(thing: Thing) -> list[Declared]:
     within, near = _topology(spec.get("networkTopology"), reading)
     if least == 0 and "minMember" in spec and not reading.refused:
         least = 1
-    parts, in_groups = _parts(spec, reading)
+    parts, in_groups, sorting = _parts(spec, reading)
     return [
         Declared(
             NAME,
@@ -50,6 +52,7 @@ def declared(thing: Thing) -> list[Declared]:
             uid=thing.metadata.uid,
             min=max(least, in_groups),
             parts=parts,
+            sorting=sorting,
             within=within,
             near=near,
             queue=str(spec.get("queue") or ""),
@@ -98,28 +101,51 @@ def _topology(written: Any, reading: Reading) -> tuple[str, str]:
     return (level, "") if mode == "hard" else ("", level or "tier:1")
 
 
-def _parts(spec: dict[str, Any], reading: Reading) -> tuple[dict[str, Part], int]:
-    """Tasks with their minimums, sub-groups with their domains, and how many members the sub-groups need."""
+def _parts(spec: dict[str, Any], reading: Reading) -> tuple[dict[str, Part], int, Sorting | None]:
+    """Tasks with their minimums, sub-groups with their domains, how many members they need, and who is in them."""
     tasks = reading.mapping(spec.get("minTaskMember"), "spec.minTaskMember")
     if not tasks and spec.get("minTaskMember"):
         reading.refused = "spec.minTaskMember"
     parts = {str(name): Part(reading.least(n, f"minTaskMember.{name}", 0, 0)) for name, n in tasks.items()}
     policies = spec.get("subGroupPolicy") or []
     if len(policies) == 1 and isinstance(policies[0], dict):
-        policy = policies[0]
-        size = reading.count(policy.get("subGroupSize"), "subGroupPolicy.subGroupSize", 1, 1)
-        within, near = _topology(policy.get("networkTopology"), reading)
-        if near:
-            reading.refused = reading.refused or "spec.subGroupPolicy.networkTopology.mode: soft"
-        for field in ("labelSelector", "matchLabelKeys"):
-            if policy.get(field):
-                reading.refused = reading.refused or f"spec.subGroupPolicy.{field}"
-        least = reading.count(policy.get("minSubGroups"), "subGroupPolicy.minSubGroups", 0) * size
-        if within:
-            segment = Segmented(within, size)
-            parts = {name: Part(part.min, segment=segment) for name, part in {"": Part(), **parts}.items()}
-        return parts, least
+        return _subgroups(policies[0], parts, reading)
     if policies:
         reading.problems.append("spec.subGroupPolicy has several entries; one is supported")
         reading.refused = reading.refused or "spec.subGroupPolicy with several entries"
-    return parts, 0
+    return parts, 0, None
+
+
+def _subgroups(
+    policy: dict[str, Any], parts: dict[str, Part], reading: Reading
+) -> tuple[dict[str, Part], int, Sorting | None]:
+    """Sub-groups in a domain each: so many members in order of rank, or those whose labels are the same."""
+    size = reading.count(policy.get("subGroupSize"), "subGroupPolicy.subGroupSize", 1, 1)
+    least = reading.count(policy.get("minSubGroups"), "subGroupPolicy.minSubGroups", 0) * size
+    within, near = _topology(policy.get("networkTopology"), reading)
+    if near:
+        reading.refused = reading.refused or "spec.subGroupPolicy.networkTopology.mode: soft"
+    sorting = _sorting(policy, reading)
+    if not within:
+        return parts, least, None
+    if sorting is None:
+        segment = Segmented(within, size)
+        return {name: Part(part.min, segment=segment) for name, part in {"": Part(), **parts}.items()}, least, None
+    # Such a group starts whole, or it is refused; then every task has its minimum.
+    inside = Part(within=within) if sorting.keys else Part(segment=Segmented(within, size))
+    return {sorting.name: inside}, least, sorting
+
+
+def _sorting(policy: dict[str, Any], reading: Reading) -> Sorting | None:
+    """How labels say which pods are in sub-groups, and which are in one together."""
+    keys, chosen = policy.get("matchLabelKeys") or [], policy.get("labelSelector")
+    if not keys and not chosen:
+        return None
+    name = f"sub-group {policy.get('name') or ''}".strip()
+    try:
+        picked = msgspec.convert(chosen, LabelSelector) if chosen else None
+        return Sorting(name, picked, msgspec.convert(keys, tuple[str, ...]))
+    except msgspec.ValidationError as problem:
+        reading.problems.append(f"spec.subGroupPolicy: {problem}")
+        reading.refused = reading.refused or "spec.subGroupPolicy"
+        return None

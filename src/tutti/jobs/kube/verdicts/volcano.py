@@ -8,6 +8,7 @@ ACTS = "Volcano's controller does it; nothing of it is about nodes"
 WRITTEN = "written on pods by Volcano's controller, for people"
 TIER = {"mode": "hard", "highestTierAllowed": 1}
 SUB = ("spec.subGroupPolicy", [{"name": "s", "subGroupSize": 2, "minSubGroups": 2, "networkTopology": TIER}])
+ALL = ("spec.minMember", 4)
 ROWS = (
     honoured(GROUP, "spec.minMember", 3, "so many start together"),
     honoured(GROUP, "spec.minTaskMember", {"t": 3}, "so many of each task, and nobody stands in for them"),
@@ -24,21 +25,27 @@ ROWS = (
         GROUP, "spec.subGroupPolicy[].networkTopology", TIER | {"highestTierAllowed": 2}, "each in one domain", (SUB,)
     ),
     known(GROUP, "spec.subGroupPolicy[].name", "for people", "t", (SUB,)),
-    refused(
+    honoured(
         GROUP,
         "spec.subGroupPolicy[].labelSelector",
         {"matchLabels": {"a": "b"}},
-        "sub-groups go by rank, not by labels",
-        by_code=True,
-        beside=(SUB,),
+        "only pods with these labels are in sub-groups; such a group has to start whole",
+        (SUB, ALL),
+    ),
+    honoured(
+        GROUP,
+        "spec.subGroupPolicy[].matchLabelKeys",
+        ["volcano.sh/partition-id"],
+        "pods of which these labels are the same are a sub-group; such a group has to start whole",
+        (SUB, ALL),
     ),
     refused(
         GROUP,
         "spec.subGroupPolicy[].matchLabelKeys",
-        ["volcano.sh/partition-id"],
-        "sub-groups go by rank, not by labels",
+        ["a"],
+        "where the group may start in part; the same goes for labelSelector",
         by_code=True,
-        beside=(SUB,),
+        beside=(("spec.subGroupPolicy", [{"name": "s", "networkTopology": TIER}]), ("spec.minMember", 1)),
     ),
     refused(GROUP, "spec.subGroupPolicy", [{"name": "a"}, {"name": "b"}], "several entries: one is read", by_code=True),
     honoured(GROUP, "annotation volcano.sh/preemptable", "false", "nobody takes its place"),
