@@ -212,6 +212,7 @@ class Mirror(Intake):
             last=self._last(gang, said, present),
         )
         found = translate(said, present, known or self.known(), facts)
+        found = found._replace(problems=(*found.problems, *found.notes))
         gang.wanted = found.wanted
         gang.again = found.again
         return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found

@@ -117,6 +117,8 @@ class Declared(Data, frozen=True):
     is_tree: bool = False
     """It is made of other groups."""
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is said rightly and has no effect here, though somebody may count on it."""
     unsupported: str = ""
     created: str = ""
     scheduled: bool = False
@@ -142,6 +144,7 @@ class Reading:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.notes: list[str] = []
         self.refused = ""
         """Why the gang cannot be started as it is written."""
 

@@ -97,6 +97,8 @@ class Translated(NamedTuple):
     """Members that must be there before it can start."""
     again: int = 0
     """When it is to be translated anew, because something that it waits for is a matter of time; 0: never."""
+    notes: tuple[str, ...] = ()
+    """What is said rightly and has no effect here."""
 
 
 class Asked(NamedTuple):
@@ -163,12 +165,8 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     shared, unlike = _shared(declared, counted)
     in_part = declared.sorting is not None and any(low < present[kin] for kin, low, _ in counted)
     trait = ground.traits.get(queue, NO_TRAIT)
-    problems = (
-        *declared.problems,
-        *facts.problems,
-        *_strange_parts(declared, present),
-        *_only_asked(declared, present),
-    )
+    problems = (*declared.problems, *facts.problems, *_strange_parts(declared, present))
+    notes = (*declared.notes, *_only_asked(declared, present))
     if _is_unheeded(declared, ground, facts.queue):
         problems = (*problems, f"it names the queue {declared.queue!r} and YuniKorn has none here; it is in {queue!r}")
     priority = _priority(declared, facts, ground)
@@ -199,7 +197,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         unsupported=_unsupported(declared, facts, trait, [kin for kin, _, _ in counted if present[kin]])
         or (IN_PART if in_part else unlike),
     )
-    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted, again)
+    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted, again, notes)
 
 
 def _shared(declared: Declared, counted: list[tuple[Kin, int, int]]) -> tuple[str, str]:

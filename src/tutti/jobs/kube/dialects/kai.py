@@ -40,7 +40,7 @@ def _of_owner(pod: Pod) -> str:
     if not any(key in annotations for key in GROUPING) or SKIP in {**annotations, **(pod.metadata.labels or {})}:
         return ""
     owner = next((one for one in pod.metadata.owner_references or [] if one.controller), None)
-    return f"pg-{owner.name}-{owner.uid}" if owner is not None else ""
+    return "-".join(filter(None, ("pg", owner.name, owner.uid))) if owner is not None else ""
 
 
 def ownerless(pod: Pod) -> str:

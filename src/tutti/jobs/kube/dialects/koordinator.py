@@ -102,8 +102,8 @@ def _gathered(written: str | None, reading: Reading) -> tuple[str, str, Segmente
         reading.problems.append(f"annotation {TOPOLOGY} is not JSON with a gatherStrategy")
         reading.refused = reading.refused or f"annotation {TOPOLOGY}"
         return "", "", None
-    for entry in entries:
-        if entry.get("strategy") not in GATHERS:
+    for entry, count in zip(entries, counts, strict=True):
+        if entry.get("strategy") not in (*GATHERS, *([None] if count > 1 else [])):
             wrong = f"annotation {TOPOLOGY}: strategy {str(entry.get('strategy'))[:40]!r}"
             reading.problems.append(f"{wrong}; write {' or '.join(GATHERS)}")
             reading.refused = reading.refused or wrong

@@ -50,6 +50,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         queue=both.get(QUEUE) or both.get("queue") or "",
         time=reading.time(both.get(TIME), f"annotation {TIME}"),
         problems=tuple(reading.problems),
+        notes=tuple(reading.notes),
         unsupported=reading.refused,
     )
 
@@ -72,7 +73,7 @@ def _read_policy(written: str, reading: Reading) -> None:
         elif key == PARAMETERS[0]:
             reading.count(value, f"annotation {POLICY}: {key}")
         elif reading.one_of(value, f"annotation {POLICY}: {key}", ("Hard", "Soft")) == "Soft":
-            reading.problems.append(f"annotation {POLICY}: {word} is not read: an application never starts in part")
+            reading.notes.append(f"annotation {POLICY}: {word} is not read: an application never starts in part")
 
 
 def for_others(pod: Pod) -> Declared | None:
