@@ -43,7 +43,7 @@ ROWS = (
         GROUP,
         "spec.subGroupPolicy[].matchLabelKeys",
         ["a"],
-        "where the group may start in part; the same goes for labelSelector",
+        "where more pods wait than have to start (so with labelSelector); those that come later join",
         by_code=True,
         beside=(("spec.subGroupPolicy", [{"name": "s", "networkTopology": TIER}]), ("spec.minMember", 1)),
     ),
