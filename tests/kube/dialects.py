@@ -16,6 +16,8 @@ NAMES = ("coscheduling", "koordinator", "volcano", "kai", "kueue", "yunikorn")
 CLUSTER_KINDS = (
     ("scheduling.volcano.sh", "v1beta1", "Queue", "queues"),
     ("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes"),
+    ("scheduling.incubator.k8s.io", "v1alpha1", "Queue", "queues"),
+    ("scheduling.koordinator.sh", "v1alpha1", "Reservation", "reservations"),
     ("scheduling.run.ai", "v2", "Queue", "queues"),
     ("kai.scheduler", "v1alpha1", "Topology", "topologies"),
     ("scheduling.koordinator.sh", "v1alpha1", "ClusterNetworkTopology", "clusternetworktopologies"),
@@ -63,6 +65,7 @@ def definition(group: str, version: str, kind: str, plural: str, scope: str) -> 
 def group(dialect: str, name: str, least: int, said: dict[str, str]) -> dict[str, Any] | None:
     """The group object; None where the dialect has none."""
     annotations = {"tutti.dev/time": said["time"]} if "time" in said else {}
+    annotations |= dict([said["note"].split(":", 1)]) if "note" in said else {}
     if dialect == "native":
         annotations |= {"tutti.dev/queue": said["queue"]} if "queue" in said else {}
         spec: dict[str, Any] = {"annotations": annotations} if annotations else {}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from tutti.jobs.kube.verdicts.all import TABLE
+from tutti.jobs.kube.verdicts.row import Row
 from tutti.kube import config
 from tutti.kube.kinds import DIALECTS, OF_YUNIKORN
 from tutti.kube.metrics import METRICS
@@ -13,7 +15,35 @@ from tutti.kube.rights import INSIDE, Right, rights
 from tutti.kube.status import OWNERSHIP
 from tutti.kube.supported import HONOURED, REFUSED
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kubernetes.md"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+PAGE, KEYS = FOLDER / "kubernetes.md", FOLDER / "kubernetes-keys.md"
+TITLES = {
+    "native": "Kubernetes' own groups",
+    "coscheduling": "coscheduling (scheduler-plugins)",
+    "volcano": "Volcano",
+    "koordinator": "Koordinator",
+    "kueue": "Kueue",
+    "kai": "KAI",
+    "yunikorn": "YuniKorn",
+    "kubeflow": "Kubeflow",
+    "kube-batch": "kube-batch",
+}
+KEYS_HEAD = """# Keys of every dialect
+
+Every field, label, annotation and setting by which a gang, its queue or its place is declared, and what becomes of it.
+This page is made from the code (`python -m tests.kube.pages`), and a test writes every one of these keys into a small
+cluster: what is *honoured* changes what the scheduler does, what is *refused* is called by its name, and what is *for
+information* changes nothing.
+
+- **honoured**: it has its effect.
+- **refused**: a gang whose group or pods say it waits with
+  [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the name of the key. Where a queue or another object
+  of the whole cluster says it, an event (`Misdeclared`) on that object names it, and the rest of the object counts.
+- **for information**: it needs no effect here; the last column says why.
+
+A value that makes no sense gets one event that says what to write. How all of this is used is told in
+[use the groups you have](../how-to/kubernetes-dialects.md).
+"""
 HEAD = """# Kubernetes
 
 `tutti kube run` schedules every pod whose `schedulerName` is `tutti`. This page is made from the code
@@ -78,7 +108,8 @@ def sections() -> list[str]:
         " with amounts as Kubernetes writes them.\n\n" + table(("key", "default", "meaning"), settings()),
         "## Fields that are honoured\n\n" + table(("field of the pod", "what becomes of it"), honoured),
         "## Fields that are refused\n\nA gang that uses one of these waits with"
-        " [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the field's name; nothing is ignored.\n\n"
+        " [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the field's name; nothing is ignored. What"
+        " becomes of every key of every dialect is on [a page of its own](kubernetes-keys.md).\n\n"
         + table(("field", "why"), refused),
         "## Kinds that are read\n\n" + table(("kind", "API group", "versions", "what for"), kinds),
         "## Who owns what\n\nWe write only what is ours, by server-side apply, and never by force.\n\n"
@@ -127,5 +158,21 @@ def page() -> str:
     return "\n\n".join(sections()) + "\n"
 
 
+def keys() -> str:
+    """The page with every key."""
+    parts = [KEYS_HEAD.strip()]
+    for dialect, rows in TABLE.items():
+        lines = [(row.on, f"`{written(row, rows)}`", row.verdict.value, row.does) for row in rows]
+        parts.append(f"## {TITLES[dialect]}\n\n" + table(("on", "key", "what becomes of it", "how, or why"), lines))
+    return "\n\n".join([*parts, "Back to [the documentation](../README.md)."]) + "\n"
+
+
+def written(row: Row, rows: Sequence[Row]) -> str:
+    """A key as people write it, with its value where that is what matters."""
+    many = sum(other[:2] == row[:2] for other in rows)
+    return f"{row.key}: {row.example}" if many > 1 and isinstance(row.example, str) else row.key
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
+    KEYS.write_text(keys())

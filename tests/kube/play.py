@@ -173,7 +173,8 @@ class Play:
                 continue
             pods, nodes = await self.stage.items("/api/v1/pods"), await self.stage.items("/api/v1/nodes")
             known = {name for name, ground in mirror.grounds.items() if ground.capacity}
-            same = {p["metadata"]["uid"] for p in pods} == set(mirror.pods)
+            seen = {uid for uid, seen in mirror.pods.items() if not seen.name.startswith("reservation ")}
+            same = {p["metadata"]["uid"] for p in pods} == seen
             same = same and known == {n["metadata"]["name"] for n in nodes}
             idle = not (mirror.dirty_gangs or mirror.moved_gangs or mirror.filling or mirror.dirty_nodes)
             calm = calm + 1 if same and idle else 0

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.kube import dialects
 from tests.kube.play import Play
-from tools.control_plane.stage import node, pod
+from tools.control_plane.stage import node, path_of, pod
 from tutti.kube.config import Config
 from tutti.kube.scheduler import Scheduler
 from tutti.kube.tell import FILLING
@@ -99,7 +99,7 @@ class Script:
         await self.stage.make(*made)
 
     async def do_gang(self, plain: list[str], said: dict[str, str]) -> None:
-        """gang NAME PODSxGPUS [dialect=] [min=] [topology=] [priority=] [time=] [part=] [owner=] ..."""
+        """gang NAME PODSxGPUS [dialect=] [min=] [topology=] [priority=] [time=] [owner=] [note=KEY:VALUE] ..."""
         name, size = plain
         count = int(size.split("x")[0])
         least = int(said.get("min", count))
@@ -149,6 +149,9 @@ class Script:
             more["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         if "rig" in said:
             more.setdefault("annotations", {}).update(dict([said["rig"].split(":")]))
+        for word, where in (("mark", "annotations"), ("tag", "labels")):
+            pairs = (pair.split(":", 1) for pair in said.get(word, "").split(",") if pair)
+            more.setdefault(where, {}).update(dict(pairs))
         return pod(name, group, gpus, **more)
 
     async def do_loose(self, plain: list[str], said: dict[str, str]) -> None:
@@ -167,6 +170,8 @@ class Script:
             "schedulingPolicy": {"gang": {"minGroupCount": int(said.get("min", len(children)))}},
             **ref,
         }
+        if said.get("policy") == "basic":
+            spec["schedulingPolicy"] = {"basic": {}}
         if "topology" in said:
             spec["schedulingConstraints"] = {"topology": [{"key": said["topology"]}]}
         meta = {"name": name, "namespace": "default"}
@@ -218,8 +223,11 @@ class Script:
         await self.play.until(check, f"{plain[1]} {plain[0]}")
 
     async def do_thing(self, plain: list[str], said: dict[str, str]) -> None:
-        """thing JSON: any object"""
-        await self.stage.make_one(msgspec.json.decode(" ".join(plain).encode()))
+        """thing JSON: any object, with its status where it has one"""
+        body = msgspec.json.decode(" ".join(plain).encode())
+        await self.stage.make_one(body)
+        if "status" in body:
+            await self.stage.patch(f"{path_of(body)}/{body['metadata']['name']}/status", {"status": body["status"]})
 
     # -- what happens
 
@@ -290,6 +298,14 @@ class Script:
         base = f"/apis/{api}" if "/" in api else f"/api/{api}"
         path = f"{base}/namespaces/default/{plural}/{name}"
         await self.stage.patch(path, msgspec.json.decode(" ".join(plain[1:]).encode()))
+
+    async def do_patch(self, plain: list[str], said: dict[str, str]) -> None:
+        """patch PATH JSON: any object is changed"""
+        await self.stage.patch(plain[0], msgspec.json.decode(" ".join(plain[1:]).encode()))
+
+    async def do_drop(self, plain: list[str], said: dict[str, str]) -> None:
+        """drop API-GROUP/VERSION/PLURAL/NAME: an object of the whole cluster goes"""
+        await self.stage.remove(f"/apis/{plain[0]}")
 
     # -- what is expected
 

@@ -4,8 +4,11 @@ import copy
 
 from tests.kube.dialects import mark
 from tools.control_plane.stage import gang, group, node, pod
+from tutti.api.types import Which
 from tutti.engine.model import State
+from tutti.kube.ask import looked
 from tutti.kube.config import Config
+from tutti.kube.credentials import from_file
 from tutti.kube.status import News
 
 
@@ -250,3 +253,43 @@ def test_a_quota_that_yunikorn_has_on_a_namespace(play):
             await write(None)
 
     play(scene)
+
+
+def test_a_gang_that_had_to_leave_waits_until_its_pods_are_made_again(play):
+    """In the books, for whoever asks, and for the next leader; until its group is gone or its pods are there."""
+
+    async def scene(play):
+        async def shown():
+            scheduler = await looked(from_file(play.rig.kubeconfig(play.rig.tutti)), Config(dialects=("native",)))
+            try:
+                return {row.name: row.reason for row in (await scheduler.service.jobs("all", Which(), 0, 99)).jobs}
+            finally:
+                scheduler.api.close()
+
+        async def is_shown():
+            return (await shown()).get("default/a") == "WaitingForMembers"
+
+        await play.nodes(2)
+        async with play.scheduler() as first:
+            for name in "ax":
+                await play.stage.make(*gang(name, 1, owner=name, priorityClassName="low"))
+            await play.until_bound("a-", "x-", count=2)
+            await play.until(lambda: running(first, 2), "both run")
+            await play.stage.make(*gang("b", 2, priorityClassName="high"))
+            await play.until_bound("b-", count=2)
+            assert [job.life.awaiting for job in first.jobs() if job.gang.name == "default/a"] == [1]
+            await play.until(is_shown, "it is shown to who asks")
+        async with play.scheduler() as second:
+            assert {job.gang.name for job in second.jobs()} == {"default/a", "default/b", "default/x"}
+            await play.stage.remove("/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups/x")
+            await play.stage.make(pod("a-0", "a", owner="a", priorityClassName="low"))
+            await end(play, "b", 2)
+            await play.until_bound("a-")
+            await play.settle(second)
+            assert {job.gang.name for job in second.jobs()} == {"default/a"}
+
+    play(scene)
+
+
+async def running(scheduler, count):
+    return sum(job.life.state is State.RUNNING for job in scheduler.jobs()) == count

@@ -14,8 +14,8 @@ from tutti.engine.model import MOST_MEMBERS, NEVER, Coupling, Gang, Resizing, Ro
 from .finish import of_gang
 from .kube import read
 from .kube.declared import Declared
-from .kube.gang import Ground, Kin, Translated, expected, translate
-from .kube.objects import Meta, Pod, PodSpec, Thing
+from .kube.gang import Facts, Ground, Kin, Translated, expected, translate
+from .kube.objects import Meta, Owner, Pod, PodSpec, Thing
 from .kube.quantity import BadQuantity, amount
 from .kube.wants import wants
 from .owners import OWNERS, Batch, Kind, Owned, Source, declaration
@@ -76,6 +76,25 @@ class _Group:
         self.places: dict[str, int] = {}
         """The line of each field that is said."""
         self.what = ""
+        self.refused = ""
+        """What a pod asks for, beside its spec, that cannot be had."""
+        self.asides: list[read.Aside] = []
+
+    def hear(self, pod: Pod) -> None:
+        """What a pod says beside its spec."""
+        self.refused = self.refused or read.refused(pod)
+        self.asides.append(read.aside(pod))
+
+    def facts(self) -> Facts:
+        """The same, of all pods."""
+        return Facts(
+            refused=self.refused,
+            lasting=any(said.lasting for said in self.asides),
+            polite=any(said.polite for said in self.asides),
+            min_run=max((said.min_run for said in self.asides), default=0),
+            max_wait=max((said.max_wait for said in self.asides), default=0),
+            problems=tuple(dict.fromkeys(problem for said in self.asides for problem in said.problems)),
+        )
 
 
 class _Manifest:
@@ -168,9 +187,9 @@ class _Manifest:
         group.what = group.what or SAYS.get(said.dialect, f"pods of {said.dialect}")
         if group.declared is None:
             group.declared = read.from_pod(pod, said)
-        kin = Kin(
-            said.part or (pod.metadata.labels or {}).get(ROLE) or part, wants(pod.metadata.namespace, pod.spec, {}), ()
-        )
+        group.hear(pod)
+        asked = wants(pod.metadata.namespace, read.placed(pod), {})
+        kin = Kin(said.part or (pod.metadata.labels or {}).get(ROLE) or part, asked, ())
         group.present[kin] = min(group.present.get(kin, 0) + count, MOST_MEMBERS)
         found = commands or {}
         group.commands[kin.part or "member"] = found.get(part) or next(iter(found.values()), ())
@@ -188,13 +207,16 @@ class _Manifest:
             self._problem(f"{value['kind']} {source.name} makes no pods", line)
             return
         commands = source.commands()
+        for batch in owned.batches:
+            batch.pod.metadata.owner_references = [Owner(value["kind"], source.name, controller=True)]
         named = [self._pods(batch.pod, batch.want, batch.part, line, batch, commands) for batch in owned.batches]
         if any(named):
             return
         group = self._group(value["kind"], source.namespace, source.name, line)
         group.declared, group.owned, group.what = declaration(source, owned), owned, kind.says
         for batch in owned.batches:
-            kin = Kin(batch.part, wants(source.namespace, batch.pod.spec, {}), ())
+            group.hear(batch.pod)
+            kin = Kin(batch.part, wants(source.namespace, read.placed(batch.pod), {}), ())
             group.present[kin] = min(group.present.get(kin, 0) + batch.want, MOST_MEMBERS)
             group.batches[batch.part] = batch
             group.commands[batch.part] = commands.get(batch.part) or next(iter(commands.values()), ())
@@ -231,7 +253,11 @@ class _Manifest:
         # A queue of Kueue that is not in the file goes by the name that the namespace calls it.
         queue = declared.local_queue
         known = ({queue: queue.rpartition("/")[2]} if queue else {}) | self.local_queues
-        result = translate(declared, present, Ground(priorities=self.priorities, local_queues=known))
+        ground = Ground(priorities=self.priorities, local_queues=known)
+        result = translate(declared, present, ground, group.facts())
+        self.notes += [f"{declared.name}: {note}" for note in result.notes]
+        if declared.sorting is not None:
+            self.notes.append(f"{declared.name}: its sub-groups by labels are formed in the cluster, not here")
         for problem in result.problems:
             if not group.owned or problem not in group.owned.problems:
                 self._problem(f"{declared.name}: {problem}", group.line)

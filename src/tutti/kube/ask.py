@@ -85,6 +85,6 @@ async def looked(credentials: Credentials, config: Config | None) -> "Scheduler"
         raise
     now = moment()
     scheduler.driver.intake.history = history
-    scheduler.driver.resync(memory.restored(scheduler.mirror.listing(now, {}), kept), now)
+    scheduler.driver.resync(memory.restored(scheduler.mirror.listing(now, {}, away=memory.away(kept)), kept), now)
     scheduler.driver._looked = now
     return scheduler

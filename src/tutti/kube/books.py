@@ -3,7 +3,19 @@
 import msgspec
 
 from tutti.jobs.kube.declared import Reading
-from tutti.jobs.kube.objects import NodeSelector, NodeTerm, Requirement, Thing
+from tutti.jobs.kube.objects import (
+    Container,
+    Meta,
+    NodeSelector,
+    NodeTerm,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Requirement,
+    Resources,
+    Thing,
+)
+from tutti.jobs.kube.resources import read
 from tutti.jobs.kube.wants import Reach
 
 from .mirror import Mirror
@@ -15,6 +27,7 @@ ZONES = {
     for level in ("region", "zone")
 }
 """Labels of volumes, and those of the nodes that they mean."""
+LASTING = "yunikorn.apache.org/allow-preemption"
 JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What comes of reading something that nobody could have meant."""
 
@@ -31,7 +44,7 @@ def read_thing(mirror: Mirror, thing: Thing, gone: bool) -> None:
 
 def _misread(mirror: Mirror, thing: Thing, gone: bool, why: str) -> None:
     if not gone:
-        mirror.misread.append((thing, f"{thing.kind} {thing.metadata.name} is not read: {why}"[:400]))
+        mirror.misreads(thing, [f"{thing.kind} {thing.metadata.name} is not read: {why}"])
 
 
 def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -42,6 +55,8 @@ def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
             read_queue(mirror, thing, gone)
         case "Job":
             _job(mirror, thing, gone)
+        case "Reservation":
+            _reservation(mirror, thing, gone)
         case "PersistentVolumeClaim":
             _claim(mirror, thing, gone)
         case "PersistentVolume":
@@ -55,14 +70,25 @@ def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
 
 
 def _priority(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    before = mirror.priorities.default
-    if gone:
-        mirror.priorities.drop(thing.metadata.name)
-    else:
-        mirror.priorities.put(thing.metadata.name, thing.value, bool(thing.global_default))
-    if before != mirror.priorities.default:
+    before, name = _ranks(mirror), thing.metadata.name
+    mirror.priorities.drop(name)
+    if not gone:
+        mirror.priorities.put(name, thing.value, bool(thing.global_default))
+        said, reading = (thing.metadata.annotations or {}).get(LASTING), Reading()
+        if reading.one_of(said, f"annotation {LASTING}", ("true", "false")) == "false":
+            mirror.priorities.lasting.add(name)
+        if thing.preemption_policy == "Never":
+            mirror.priorities.polite.add(name)
+        mirror.misreads(thing, [f"PriorityClass {name}: {problem}" for problem in reading.problems])
+    if before != _ranks(mirror):
         mirror.dirty_gangs |= dict.fromkeys(mirror.gangs)
     mirror.soil(key for key, group in mirror.groups.items() if group.priority_class == thing.metadata.name)
+
+
+def _ranks(mirror: Mirror) -> tuple[int, frozenset[str], frozenset[str]]:
+    """What priority classes say about gangs whose pods name them."""
+    priorities = mirror.priorities
+    return priorities.default, frozenset(priorities.lasting), frozenset(priorities.polite)
 
 
 def _job(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -77,6 +103,25 @@ def _job(mirror: Mirror, thing: Thing, gone: bool) -> None:
         mirror.estimates[uid] = length
     (mirror.foreign_jobs.add if foreign else mirror.foreign_jobs.discard)(uid)
     mirror.soil(key for key, group in mirror.groups.items() if group.owner == uid)
+
+
+def _reservation(mirror: Mirror, thing: Thing, gone: bool) -> None:
+    """What Koordinator has set aside on a node and nobody uses yet is taken, as by a pod of another scheduler."""
+    status, uid = thing.status or {}, thing.metadata.uid
+    mirror.drop_pod(uid)
+    node = str(status.get("nodeName") or "")
+    if gone or not node or status.get("phase") != "Available":
+        return
+    held, used = (read(status.get(field) or {}) for field in ("allocatable", "allocated"))
+    left = {name: max(value - used.get(name, 0), 0) for name, value in held.items() if name != "pods"}
+    asked: dict[str, str | int | float] = {n: f"{value}m" if n == "cpu" else value for n, value in left.items()}
+    mirror.put_pod(
+        Pod(
+            Meta(name=f"reservation {thing.metadata.name}", uid=uid),
+            PodSpec(node_name=node, containers=[Container(Resources(requests=asked))]),
+            PodStatus(phase="Running"),
+        )
+    )
 
 
 # -- volumes

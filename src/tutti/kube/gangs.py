@@ -8,6 +8,7 @@ from tutti.engine.model import Gang, Node, Seats
 from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Kin
 from tutti.jobs.kube.objects import PodSpec
+from tutti.jobs.kube.read import NO_ASIDE
 from tutti.jobs.kube.wants import Wants
 
 OVER = frozenset({"Succeeded", "Failed"})
@@ -19,6 +20,7 @@ class Seen:
     """A pod, as much of it as is kept."""
 
     __slots__ = (
+        "aside",
         "charged",
         "controller",
         "created",
@@ -39,6 +41,7 @@ class Seen:
         "phase",
         "polite",
         "priority",
+        "priority_class",
         "queue",
         "rank",
         "reason",
@@ -82,6 +85,8 @@ class Seen:
         self.polite = False
         """It may not preempt others."""
         self.movable = False
+        self.aside = NO_ASIDE
+        self.priority_class = ""
         self.refused = ""
         """What it asks for, beside its spec, that cannot be had."""
         self.queue = NO_QUEUE
@@ -137,9 +142,11 @@ class GangSeen:
     """A gang: what was declared, which pods there are, and who sits where."""
 
     __slots__ = (
+        "again",
         "arrival",
         "asked",
         "awaiting",
+        "away",
         "declared",
         "desired",
         "failed_start",
@@ -175,6 +182,8 @@ class GangSeen:
         """Who came first within one second, which is as exactly as Kubernetes tells the time."""
         self.declared: Declared | None = None
         self.pods: dict[str, Seen] = {}
+        self.again = 0
+        """When it is to be looked at anew, in microseconds, because it waits for a moment; 0: never."""
         self.gang: Gang | None = None
         """As it was last told to the engine."""
         self.kin: tuple[Kin, ...] = ()
@@ -182,7 +191,8 @@ class GangSeen:
         self.wanted = 0
         """Members that must be there before it can start; `awaiting` of them are not."""
         self.problems: tuple[str, ...] = ()
-        self.is_entered = False
+        self.is_entered = self.away = False
+        """The engine has heard of it; it had to leave, and nobody has made its pods again yet."""
         self.is_foreign = False
         """Another scheduler has or had pods of it."""
         self.desired: list[Where] = []

@@ -7,6 +7,8 @@ out anew for it and for everything below it whenever one of them is declared or 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from tutti.jobs.kube.declared import Declared, gang_name
 from tutti.jobs.kube.dialects import koordinator, native
 
@@ -14,6 +16,8 @@ from .gangs import GangSeen, Seen
 from .terrain import Terrain
 
 DEEPEST = 8
+FIRST_KIND = "Workload"
+UNLIKE = "its pods do not say the same of their group; what the first of them says counts"
 
 
 class Groups:
@@ -29,6 +33,10 @@ class Groups:
         self.dirty_gangs: dict[str, None] = {}
         self._said: dict[str, Declared] = {}
         """What pods say of their group by themselves, as long as one of them is there."""
+        self._heralded: set[str] = set()
+        """Groups that a pod outside of them declares."""
+        self._copies: dict[str, dict[str, None]] = {}
+        """Replicas of native groups of 1.35, by the group they are replicas of."""
         self._members: Counter[str] = Counter()
         self._below: dict[str, dict[str, None]] = {}
         """Groups by the one they name as the group above them."""
@@ -60,11 +68,30 @@ class Groups:
         gang = self._gang(seen.gang)
         gang.pods[seen.uid] = seen
         gang.told["newcomers"] = True
+        if said is not None and said != self._said[seen.group] and seen.group not in self._heralded:
+            gang.problems = tuple(dict.fromkeys((*gang.problems, UNLIKE)))
+        if seen.group not in self.groups:
+            self._copy(seen.group)
+        self._sort_in(seen, self.groups.get(seen.group))
         return gang
+
+    def _sort_in(self, seen: Seen, group: Declared | None) -> None:
+        """Where labels say which part a pod is of, they count."""
+        if group is not None and group.sorting is not None:
+            seen.part = group.sorting.part(seen.part, seen.labels)
+
+    def _copy(self, key: str) -> None:
+        """A replica of a native group of 1.35 is a gang of its own, declared like all of them."""
+        above, _, replica = key.rpartition("/")
+        group = self.groups.get(above)
+        if group is not None and group.kind == FIRST_KIND and key.count("/") > 2:
+            self._copies.setdefault(above, {})[key] = None
+            self._declare(msgspec.structs.replace(group, name=f"{group.name}/{replica}"), key)
 
     def _herald(self, seen: Seen, said: Declared) -> None:
         """A pod declares a group that it is not in."""
         seen.heralds = said.key
+        self._heralded.add(said.key)
         self._count_in(said.key, said)
 
     def _count_in(self, group: str, said: Declared | None) -> None:
@@ -79,6 +106,9 @@ class Groups:
         if not self._members[group]:
             del self._members[group]
             said = self._said.pop(group, None)
+            self._heralded.discard(group)
+            if self._copies.get(group.rpartition("/")[0], {}).pop(group, 0) is None:
+                self._undeclare(group)
             if said is not None and self.groups.get(group) is said:
                 self._undeclare(group)
 
@@ -99,9 +129,15 @@ class Groups:
         before = self.groups.get(key)
         self.groups[key] = group
         self._gang(key).declared = group
+        for seen in self.gangs[key].pods.values() if group.sorting is not None else ():
+            self._sort_in(seen, group)
         self.dirty_gangs[key] = None
         self._hang(key, before, group)
         self._regroup(key)
+        if group.kind == FIRST_KIND:
+            replicas = [other for other in self._members if other.startswith(f"{key}/")]
+            for replica in replicas:
+                self._copy(replica)
 
     def _undeclare(self, key: str) -> None:
         """The object is gone; what pods say of their group counts again."""
@@ -117,6 +153,8 @@ class Groups:
         self._hang(key, before, None)
         self._regroup(key)
         self.extras.pop(key, None)
+        for replica in self._copies.pop(key, ()):
+            self._undeclare(replica)
 
     def _hang(self, key: str, before: Declared | None, after: Declared | None) -> None:
         """Enter below which group it is now."""
@@ -144,20 +182,25 @@ class Groups:
         """Put a group where it belongs; answers with the gang's name."""
         group = self.groups.get(key)
         root = self._root(group) if group is not None else key
-        if group is None or not (group.parent or group.partners):
+        if group is None or not (group.partners or (group.parent and root != key)):
             self._assign(key, key, "")
         elif key not in self.extras and not self._is_late(group, root):
             self._assign(key, root, group.name)
         return root
 
     def _root(self, group: Declared) -> str:
-        """The gang it is in: that of the outermost composite above it, or of the first of its partners."""
+        """The gang it is in: that of the outermost composite above it, or of the first of its partners.
+
+        Groups of a composite whose policy is basic have nothing to do with each other.
+        """
         if group.partners:
             return _partner(group, group.partners[0])
         for _ in range(DEEPEST):
             above = self.groups.get(_above(group)) if group.parent else None
             if above is None:
                 break
+            if above.loose:
+                return group.key
             group = above
         return _above(group) or group.key
 
@@ -237,7 +280,7 @@ class Groups:
 
     def _declared(self, gang: GangSeen) -> Declared | None:
         """What is declared for a gang, its parts included."""
-        own = gang.declared
+        own = self._below_loose(gang.declared)
         inside = [self.groups[key] for key in self._inside(gang.key, own) if self._into.get(key) == gang.key]
         if not inside:
             return own
@@ -250,6 +293,14 @@ class Groups:
         if own is None or {f"{group.namespace}/{group.name}" for group in inside} < set(wanted):
             return None
         return koordinator.union(sorted(inside, key=lambda group: group.key))
+
+    def _below_loose(self, own: Declared | None) -> Declared | None:
+        """A domain for all groups of a composite whose policy is basic would have to be kept by each of them."""
+        above = self.groups.get(_above(own))
+        if own is None or above is None or not (above.loose and above.within):
+            return own
+        why = f"schedulingConstraints.topology of the CompositePodGroup {above.name} with schedulingPolicy.basic"
+        return msgspec.structs.replace(own, unsupported=own.unsupported or why)
 
     def _inside(self, key: str, own: Declared | None) -> list[str]:
         """Groups that may be parts of a gang."""

@@ -11,8 +11,10 @@ from tutti.engine.model import NodeState, Queue
 from tutti.jobs.kube import objects
 from tutti.jobs.kube.declared import gang_name
 from tutti.jobs.kube.gang import Ground as Known
+from tutti.jobs.kube.gang import Trait
 from tutti.jobs.kube.read import (
     OURS,
+    aside,
     asked_queue,
     declared,
     for_others,
@@ -20,9 +22,11 @@ from tutti.jobs.kube.read import (
     is_gated,
     is_movable,
     member,
+    placed,
     refused,
     run_time,
 )
+from tutti.jobs.kube.verdicts.all import strange
 from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
 
 from .gangs import GangSeen, Seen
@@ -63,8 +67,8 @@ class Intake(Groups):
         self.dirty_nodes: dict[str, None] = {}
         self.news: list[ev.Event] = []
         """What the engine is to hear beside what is read here."""
-        self.misread: list[tuple[objects.Thing, str]] = []
-        """Objects that make no sense, and what is wrong with them, to be told once."""
+        self.misread: dict[tuple[str, str], objects.Thing] = {}
+        """By uid and what is wrong: objects that make no sense, or of which not all is read, to be told once."""
         self._things: dict[str, list[str]] = {}
         self._wants: dict[bytes, Wants] = {}
         self._changed_gangs: dict[str, None] = {}
@@ -74,6 +78,7 @@ class Intake(Groups):
         """How many domains each level has."""
         self._told_pool: object = None
         self._told_queues: dict[str, Queue] = {}
+        self._told_traits: dict[str, Trait] = {}
         self._offers_change = False
         """Whether nodes have become others, so that whom they could hold is to be found out anew."""
         self._places: dict[str, bool] = {}
@@ -186,11 +191,12 @@ class Intake(Groups):
     def _meet(self, pod: objects.Pod) -> Seen:
         meta = pod.metadata
         ours = pod.spec.scheduler_name == self.scheduler
-        seen = Seen(meta.uid, meta.namespace, meta.name, self._wanted(meta.namespace, pod.spec, ours))
+        spec = placed(pod) if ours else pod.spec
+        seen = Seen(meta.uid, meta.namespace, meta.name, self._wanted(meta.namespace, spec, ours))
         self.pods[meta.uid] = seen
         seen.labels = meta.labels or {}
         seen.ours = ours
-        seen.spec = pod.spec if seen.wants.claims else None
+        seen.spec = spec if seen.wants.claims else None
         if ours:
             self._join(seen, pod)
         elif (said := member(pod)[0]).dialect != OURS:
@@ -237,7 +243,8 @@ class Intake(Groups):
     def _join(self, seen: Seen, pod: objects.Pod) -> None:
         said, seen.spoken = member(pod)
         seen.part, seen.rank, seen.priority = said.part, said.rank, pod.spec.priority
-        seen.polite = pod.spec.preemption_policy == "Never"
+        seen.polite, seen.priority_class = pod.spec.preemption_policy == "Never", pod.spec.priority_class_name
+        seen.aside = aside(pod)
         seen.created = moment(pod.metadata.creation_timestamp)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
@@ -247,7 +254,8 @@ class Intake(Groups):
         if said.dialect == OURS and (others := for_others(pod)) is not None:
             self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
-        gang.problems = (*gang.problems, *(p for p in bad if p not in gang.problems))
+        said_wrong = (*bad, *seen.aside.problems, *strange(pod.metadata))
+        gang.problems = (*gang.problems, *(problem for problem in said_wrong if problem not in gang.problems))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
         key = key_of(namespace, spec, self.volumes.claims)
@@ -335,6 +343,10 @@ class Intake(Groups):
             return
         for key in self._things.pop(thing_name(thing), []):
             self._undeclare(key)
+
+    def misreads(self, thing: objects.Thing, texts: Iterable[str]) -> None:
+        """An object says something that is not read, or makes no sense."""
+        self.misread |= {(thing.metadata.uid, text[:400]): thing for text in texts}
 
     # -- volumes
 

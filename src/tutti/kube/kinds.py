@@ -49,6 +49,8 @@ DIALECTS = (
     Kind("PodGroup", "scheduling.sigs.dev", ("v1alpha2",), "podgroups", why="groups of kube-batch"),
     Kind("PodGroup", "scheduling.run.ai", ("v2alpha2",), "podgroups", why="groups of KAI"),
     Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), "queues", why="queues of Volcano, read only"),
+    Kind("Queue", "scheduling.incubator.k8s.io", ("v1alpha1",), "queues", why="queues of kube-batch, read only"),
+    Kind("Queue", "scheduling.sigs.dev", ("v1alpha2",), "queues", why="queues of kube-batch, read only"),
     Kind("Queue", "scheduling.run.ai", ("v2",), "queues", why="queues of KAI, read only"),
     Kind("ClusterQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "clusterqueues", why="queues of Kueue, read only"),
     Kind("LocalQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "localqueues", why="which queue a namespace means"),
@@ -59,6 +61,13 @@ DIALECTS = (
     Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), "hypernodes", why="topology of Volcano"),
     Kind("Topology", "kai.scheduler", ("v1alpha1",), "topologies", why="topology of KAI"),
     Kind("Topology", "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", why="topology of Kueue"),
+    Kind(
+        "Reservation",
+        "scheduling.koordinator.sh",
+        ("v1alpha1",),
+        "reservations",
+        why="what Koordinator has set aside on nodes, read only",
+    ),
     Kind(
         "ClusterNetworkTopology",
         "scheduling.koordinator.sh",

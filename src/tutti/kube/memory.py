@@ -1,11 +1,12 @@
 """What outlives a restart: promises given, attempts made, and how long gangs have run; bounded, in one ConfigMap."""
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
 
 from tutti.drive.estimates import History, Memory
-from tutti.engine.model import QUEUED, Attempt, Data, Job, Listing, Promise, Seats
+from tutti.engine.model import QUEUED, Attempt, Data, Gang, Job, Listing, Promise, Seats
 from tutti.engine.world import World
 
 from .api import MERGE, Api, ApiError
@@ -26,6 +27,8 @@ class Kept(Data, frozen=True):
     given: int = 0
     broken: int = 0
     seats: tuple[tuple[tuple[tuple[str, int], ...], int], ...] = ()
+    gang: Gang | None = None
+    """The gang itself, where it had to leave and its pods are not there again: nothing else says what it was."""
 
 
 def name_of(config: Config) -> str:
@@ -38,12 +41,14 @@ def path_of(config: Config, name: str = "") -> str:
     return f"/api/v1/namespaces/{config.namespace}/configmaps{'/' if name else ''}{name}"
 
 
-def gathered(world: World) -> dict[str, Kept]:
-    """Everything worth remembering about the gangs that wait."""
+def gathered(world: World, away: Container[str]) -> dict[str, Kept]:
+    """Everything worth remembering about the gangs that wait; of those that are away, what they are."""
     found: dict[str, Kept] = {}
     for slot in list(world.queued)[:MOST_GANGS]:
         job = world.job_in(slot)
-        if job.life.promise is not None or job.life.attempt.count:
+        if job.gang.name in away:
+            found[job.gang.name] = msgspec.structs.replace(_kept(job, world), gang=job.gang)
+        elif job.life.promise is not None or job.life.attempt.count:
             found[job.gang.name] = _kept(job, world)
     return found
 
@@ -59,6 +64,11 @@ def _kept(job: Job, world: World) -> Kept:
 def _by_name(held: Seats, world: World) -> tuple[tuple[str, int], ...]:
     pairs = zip(held.nodes, held.counts, strict=True)
     return tuple((node.name, count) for at, count in pairs if (node := world.nodes[at]) is not None)
+
+
+def away(kept: dict[str, Kept]) -> dict[str, Gang]:
+    """Gangs that had to leave and whose pods were not there again."""
+    return {key: said.gang for key, said in kept.items() if said.gang is not None}
 
 
 def restored(listing: Listing, kept: dict[str, Kept]) -> Listing:
@@ -118,9 +128,9 @@ class Diary:
         self.config = config
         self._written: tuple[bytes, bytes] = (b"{}", b"")
 
-    async def write(self, world: World, history: History | None) -> None:
+    async def write(self, world: World, history: History | None, away: Container[str] = ()) -> None:
         """Write what changed since the last time."""
-        gangs = fitting(gathered(world), MOST_BYTES // 2)
+        gangs = fitting(gathered(world, away), MOST_BYTES // 2)
         runs = latest(history, MOST_BYTES - len(gangs)) if history is not None else b""
         if (gangs, runs) == self._written:
             return

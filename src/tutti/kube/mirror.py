@@ -145,7 +145,10 @@ class Mirror(Intake):
                 self.dirty_gangs[gang.key] = None
 
     def _of_queues(self, now: int) -> list[ev.Event]:
-        queues = self.queues.all()
+        queues, traits = self.queues.all(), self.queues.traits()
+        if traits != self._told_traits:
+            self._told_traits = traits
+            self.dirty_gangs |= dict.fromkeys(self.gangs)
         if queues == self._told_queues:
             return []
         changed = [queue for name, queue in queues.items() if self._told_queues.get(name) != queue]
@@ -163,6 +166,9 @@ class Mirror(Intake):
             domains=self._domains,
             priorities=self.priorities.values,
             default_priority=self.priorities.default,
+            lasting=frozenset(self.priorities.lasting),
+            polite=frozenset(self.priorities.polite),
+            traits=self.queues.traits(),
             queues=frozenset(self.queues.all()),
             local_queues=self.queues.local,
             repelled={mark: tuple(pairs) for mark, pairs in self.marks.repelled.items()},
@@ -192,7 +198,12 @@ class Mirror(Intake):
             problems=gang.problems,
             owned=all(pod.controller for pod in pods) if pods else True,
             spared=gang.spared > 0,
-            polite=any(pod.polite for pod in pods),
+            polite=any(pod.polite or pod.aside.polite for pod in pods),
+            lasting=any(pod.aside.lasting for pod in pods),
+            classes=frozenset(pod.priority_class for pod in pods),
+            min_run=max((pod.aside.min_run for pod in pods), default=0),
+            max_wait=max((pod.aside.max_wait for pod in pods), default=0),
+            now=time.time_ns() // 1000,
             estimate=self.estimates.get(said.owner, 0),
             queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
             refused=next((pod.refused for pod in pods if pod.refused), ""),
@@ -201,7 +212,9 @@ class Mirror(Intake):
             last=self._last(gang, said, present),
         )
         found = translate(said, present, known or self.known(), facts)
+        found = found._replace(problems=(*found.problems, *found.notes))
         gang.wanted = found.wanted
+        gang.again = found.again
         return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found
 
     def _last(self, gang: GangSeen, said: Declared, present: Mapping[Kin, int]) -> frozenset[tuple[str, str]]:
@@ -226,7 +239,7 @@ class Mirror(Intake):
         if found is not None and (gang.pods or gang.is_entered or found.gang.roles):
             events += self._told(gang, found, numbers, now)
         elif gang.is_entered and not gang.is_seated:
-            events += self._ended(gang, now)
+            events += self._awaited(gang, now) if _is_away(gang) else self._ended(gang, now)
         if not gang.pods and gang.declared is None and not gang.is_entered:
             del self.gangs[key]
         return events
@@ -237,8 +250,17 @@ class Mirror(Intake):
         return self._kept
 
     def _is_gone(self, gang: GangSeen) -> bool:
-        """No pod is left: it is over, unless it never had one and is only declared."""
+        """No pod is left: it is over, unless it never had one and is only declared, or had to leave."""
+        if _is_away(gang):
+            return False
         return gang.is_seated or bool(gang.pods) or expected_kin(gang) is None
+
+    def _awaited(self, gang: GangSeen, now: int) -> list[ev.Event]:
+        """It had to leave and waits until its pods are made again."""
+        if gang.awaiting == gang.least:
+            return []
+        gang.awaiting = gang.wanted = gang.least
+        return [ev.MembersSeen(now, gang.key, gang.awaiting)]
 
     def _ended(self, gang: GangSeen, now: int) -> list[ev.Event]:
         failed = any(pod.phase == "Failed" for pod in gang.pods.values())
@@ -253,12 +275,14 @@ class Mirror(Intake):
         return [ev.Ended(now, gang.key, state)]
 
     def _told(self, gang: GangSeen, found: Translated, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
+        gang.away = gang.away and not gang.pods
         if not gang.is_entered:
             gang.is_entered = True
             gang.gang, gang.kin, gang.awaiting = found.gang, found.kin, found.awaiting
             gang.problems = found.problems
             submitted = ev.Submitted(now, found.gang, found.awaiting)
             return [submitted, *self._adopted(gang, numbers, now)]
+        gang.problems = tuple(dict.fromkeys((*gang.problems, *found.problems)))
         if gang.is_seated:
             return self._while_seated(gang, found, now)
         events: list[ev.Event] = []
@@ -300,6 +324,8 @@ class Mirror(Intake):
             resizing=resizing,
             preemptible=found.gang.preemptible,
             keeps_surplus=found.gang.keeps_surplus,
+            preempts=found.gang.preempts,
+            min_run=found.gang.min_run,
         )
         if told == gang.gang:
             return []
@@ -400,6 +426,7 @@ class Mirror(Intake):
             return []
         why, undone = gang.failed_start, gang.leaving == "undo"
         gang.clear()
+        gang.away = True
         self.dirty_gangs[gang.key] = None
         for pod in gang.pods.values():
             self.recharge(pod)
@@ -418,12 +445,16 @@ class Mirror(Intake):
         self.moved_gangs, self.filling, self.news = {}, {}, []
 
     def listing(
-        self, now: int, targets: Mapping[str, list[Where]], leaving: Mapping[str, str] | None = None
+        self,
+        now: int,
+        targets: Mapping[str, list[Where]],
+        leaving: Mapping[str, str] | None = None,
+        away: Mapping[str, Gang] | None = None,
     ) -> Listing:
         """Everything, for the start.
 
         `targets` are the seats of gangs whose start was written down and not finished; `leaving` are gangs that are
-        being taken off their seats, and for whom.
+        being taken off their seats, and for whom; `away` are gangs that had to leave and whose pods may not be there.
         """
         self._of_ground(now)
         self.dirty_gangs = {}
@@ -431,6 +462,8 @@ class Mirror(Intake):
         nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
         numbers = {node.name: at for at, node in enumerate(nodes)}
         jobs = [job for gang in list(self.gangs.values()) if (job := self._job(gang, known, numbers, targets, now))]
+        absent = [(self.gangs.get(key), gang) for key, gang in (away or {}).items()]
+        jobs += [job for seen, gang in absent if seen is not None and (job := _absent(seen, gang, now))]
         going = leaving or {}
         jobs = [self._goes_on(job, going[job.gang.name]) if job.gang.name in going else job for job in jobs]
         # Pods got seats meanwhile, so that they are no strangers on their nodes any more.
@@ -475,6 +508,21 @@ class Mirror(Intake):
         begun = min((gang.pods[uid].created for uid in gang.seats), default=now)
         life = Life(state, seats=seats, since=now, started=begun, first_started=begun)
         return Job(found.gang, _short(life, found.gang, gang.bound) if gang.key not in targets else life)
+
+
+def _is_away(gang: GangSeen) -> bool:
+    """Whether it had to leave, and its group says that it is still to run."""
+    return gang.away and gang.declared is not None and bool(gang.declared.api) and not gang.declared.over
+
+
+def _absent(seen: GangSeen, gang: Gang, now: int) -> Job | None:
+    """A gang that had to leave before we came, where its pods have not been made again."""
+    seen.away = not seen.is_entered and not seen.pods
+    if not _is_away(seen):
+        return None
+    seen.is_entered, seen.gang = True, gang
+    seen.awaiting = seen.wanted = seen.least
+    return Job(gang, Life(awaiting=seen.awaiting, since=now))
 
 
 def _short(life: Life, gang: Gang, bound: int) -> Life:

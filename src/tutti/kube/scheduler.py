@@ -201,7 +201,7 @@ class Scheduler:
         unfinished = {key: written.where for key, written in begun.items() if self._is_unfinished(key, written.where)}
         leaving = {key: for_whom for key, (_, _, for_whom) in self.placements.items() if for_whom is not None}
         now = moment()
-        listing = memory.restored(self.mirror.listing(now, unfinished, leaving), kept)
+        listing = memory.restored(self.mirror.listing(now, unfinished, leaving, memory.away(kept)), kept)
         # It is no drift that nothing was entered meanwhile; but what was answered before is not the answer now.
         before, self.driver.world = self.driver.world.version, World(self.config.policy.order.half_life)
         self.driver.resync(listing, now)
@@ -418,16 +418,21 @@ class Scheduler:
         while True:
             await asyncio.sleep(REMEMBER)
             with contextlib.suppress(ApiError, Broken, Fenced):
-                await diary.write(self.driver.world, self.driver.intake.history)
+                away = {key for key, gang in self.mirror.gangs.items() if gang.away}
+                await diary.write(self.driver.world, self.driver.intake.history, away)
 
     async def _tick(self) -> None:
         """Once a second: gangs that take too long, and figures."""
         while True:
             await asyncio.sleep(TICK)
-            now = time.monotonic_ns()
+            now, now_us = time.monotonic_ns(), moment()
             for gang in list(self.mirror.gangs.values()):
                 if gang.is_seated and gang.since and not gang.leaving:
                     self._overdue(gang, (now - gang.since) / 1e9)
+                if gang.again and gang.again <= now_us:
+                    gang.again = 0
+                    self.mirror.dirty_gangs[gang.key] = None
+                    self._changed.set()
                 if gang.leaving or gang.spared:
                     self._spare(gang, now / 1e9)
             self._count()

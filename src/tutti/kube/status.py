@@ -110,7 +110,7 @@ def status_of(declared: Declared, news: News, counts: Counts = Counts()) -> dict
         case "scheduling.x-k8s.io" | "scheduling.sigs.k8s.io":
             return {"phase": _phase(declared, news, counts), **_counters(counts)}
         case "scheduling.run.ai":
-            return _kai(news)
+            return _kai(declared, news)
     return None
 
 
@@ -165,13 +165,13 @@ def _volcano(declared: Declared, news: News, counts: Counts) -> dict[str, Any]:
     return {"phase": phase, "conditions": [condition], **_counters(counts)}
 
 
-def _kai(news: News) -> dict[str, Any] | None:
+def _kai(declared: Declared, news: News) -> dict[str, Any] | None:
     if news.state != "waiting":
         return {"schedulingConditions": []} if news.state == "started" else None
     reason = {"QueueClosed": "QueueDoesNotExist", "QuotaReached": "OverLimit"}.get(news.token, "Unschedulable")
     condition = {
         "type": "UnschedulableOnNodePool",
-        "nodePool": "default",
+        "nodePool": declared.pool or "default",
         "status": "True",
         "reason": reason,
         "message": news.message[:1024],

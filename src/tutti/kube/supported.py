@@ -51,10 +51,14 @@ REFUSED = (
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
-    Field("annotations gpu-fraction, gpu-memory (KAI)", "devices are not shared"),
-    Field("annotation scheduling.koordinator.sh/reservation-affinity", "Reservations are not read"),
     Field("YuniKorn's task groups without an application", "nobody knows who belongs together"),
     Field("several entries of Volcano's subGroupPolicy", "one is understood"),
+    Field(
+        "a topology of its own for one of several sub-groups whose pods are not alike",
+        "pods that ask for the same are put into a domain together",
+    ),
+    Field("Volcano's sub-groups by labels where the group may start in part", "such a group starts whole"),
+    Field("Koordinator's match-policy: only-waiting", "a lost member could not come back by itself"),
     Field("KAI's minSubGroup below the number of sub-groups", "such a group starts whole"),
     Field("minGroupCount below the number of groups, in a tree of trees", "such a tree starts whole"),
     Field(

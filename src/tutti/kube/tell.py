@@ -169,8 +169,8 @@ class Teller:
         self._rest_until = time.monotonic() + min(spent * REST, PATIENCE)
         if told:
             await asyncio.gather(*told)
-        misread, self.mirror.misread = self.mirror.misread, []
-        for thing, text in misread:
+        misread, self.mirror.misread = self.mirror.misread, {}
+        for (_, text), thing in misread.items():
             self._misread(thing, text)
         await self._send_events()
 
@@ -244,7 +244,8 @@ class Teller:
             return None if gang.failed_start else self._seated(gang)
         if not gang.is_entered:
             return self._unknown(gang)
-        if reason is None or gang.gang is None:
+        if reason is None or gang.gang is None or gang.away:
+            # That it had to leave was told; its pods are another's to make.
             return None
         return News("waiting", reason.token.value, self._sentence(gang, reason))
 

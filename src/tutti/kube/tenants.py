@@ -1,14 +1,20 @@
 """Queues of the dialects: quotas, trees and weights, read and never written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import msgspec
 
 from tutti.engine.model import Queue
+from tutti.jobs.kube.declared import Reading
+from tutti.jobs.kube.gang import Trait
 from tutti.jobs.kube.objects import Thing
 from tutti.jobs.kube.quantity import BadQuantity, amount
+from tutti.jobs.kube.verdicts.all import TABLE, unread
 
+from .kinds import DIALECT_OF
 from .mirror import Mirror
 
 KOORDINATOR = "scheduling.sigs.k8s.io/"
@@ -20,7 +26,18 @@ ROOTS = frozenset({"", "root", "koordinator-root-quota"})
 
 
 def read_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
-    """Enter a change of somebody's queue."""
+    """Enter a change of somebody's queue; what it says and is not read is told."""
+    _enter(mirror, thing, gone)
+    dialect = DIALECT_OF.get(thing.api_version.partition("/")[0], "yunikorn")
+    if not gone:
+        _tell(mirror, thing, unread(dialect, thing.kind, thing))
+
+
+def _tell(mirror: Mirror, thing: Thing, said: Iterable[str]) -> None:
+    mirror.misreads(thing, [f"{thing.kind} {thing.metadata.name}: {text}" for text in said])
+
+
+def _enter(mirror: Mirror, thing: Thing, gone: bool) -> None:
     match thing.kind:
         case "Queue":
             _queue(mirror, thing, gone)
@@ -46,8 +63,13 @@ def _queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
     if gone:
         mirror.queues.drop(whose(thing), name)
         return
-    read = _of_kai if thing.api_version.startswith("scheduling.run.ai") else _of_volcano
-    mirror.queues.put(whose(thing), read(name, spec))
+    reading = Reading()
+    if thing.api_version.startswith("scheduling.run.ai"):
+        mirror.queues.put(whose(thing), _of_kai(name, spec, reading))
+    else:
+        state = str((thing.status or {}).get("state") or "")
+        mirror.queues.put(whose(thing), _of_volcano(name, spec, state, reading), _volcano_trait(name, spec, reading))
+    _tell(mirror, thing, reading.problems)
 
 
 def _named_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
@@ -67,7 +89,9 @@ def _named_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
         queue = Queue(name, parent=cohort(above) if above else "", guarantee=_kueue_sums(spec)[0])
         mirror.queues.put(whose(thing), queue)
     else:
-        mirror.queues.put(whose(thing), _of_kueue(name, spec))
+        reading = Reading()
+        mirror.queues.put(whose(thing), _of_kueue(name, spec, reading))
+        _tell(mirror, thing, reading.problems)
 
 
 def cohort(name: str) -> str:
@@ -75,20 +99,22 @@ def cohort(name: str) -> str:
     return f"cohort {name}"
 
 
-def _of_kueue(name: str, spec: dict[str, Any]) -> Queue:
+def _of_kueue(name: str, spec: dict[str, Any], reading: Reading) -> Queue:
     """What is nominal is guaranteed; in a cohort it may borrow, up to its limit. Kueue admits; we keep to its order."""
     above = str(spec.get("cohortName") or spec.get("cohort") or "")
     nominal, most = _kueue_sums(spec)
-    closed = str(spec.get("stopPolicy") or "None") != "None"
-    weight = _whole((spec.get("fairSharing") or {}).get("weight"), 1)
+    closed = reading.one_of(spec.get("stopPolicy"), "spec.stopPolicy", ("None", "Hold", "HoldAndDrain")) != "None"
+    order = reading.one_of(spec.get("queueingStrategy"), "spec.queueingStrategy", ("BestEffortFIFO", "StrictFIFO"))
+    weight = _whole((spec.get("fairSharing") or {}).get("weight"), "spec.fairSharing.weight", reading)
     limit = most if above else nominal
     return Queue(
         name,
         parent=cohort(above) if above else "",
         guarantee=nominal,
         limit=limit,
-        weight=max(weight, 1),
+        weight=weight,
         closed=closed,
+        strict=order == "StrictFIFO",
     )
 
 
@@ -120,7 +146,7 @@ def _local_queue(mirror: Mirror, thing: Thing, gone: bool) -> None:
     mirror.dirty_gangs |= dict.fromkeys(mirror.gangs)
 
 
-def _of_volcano(name: str, spec: dict[str, Any]) -> Queue:
+def _of_volcano(name: str, spec: dict[str, Any], state: str, reading: Reading) -> Queue:
     guarantee = (spec.get("guarantee") or {}).get("resource") or spec.get("deserved") or {}
     parent = str(spec.get("parent") or "")
     return Queue(
@@ -128,11 +154,23 @@ def _of_volcano(name: str, spec: dict[str, Any]) -> Queue:
         parent="" if parent == "root" else parent,
         guarantee=_amounts(guarantee),
         limit=_amounts(spec.get("capability") or {}),
-        weight=max(_whole(spec.get("weight"), 1), 1),
+        weight=_whole(spec.get("weight"), "spec.weight", reading),
+        closed=state in ("Closed", "Closing"),
+        strict=reading.one_of(spec.get("dequeueStrategy"), "spec.dequeueStrategy", ("traverse", "fifo")) == "fifo",
     )
 
 
-def _of_kai(name: str, spec: dict[str, Any]) -> Queue:
+def _volcano_trait(name: str, spec: dict[str, Any], reading: Reading) -> Trait:
+    """Whether others may take what its gangs have, and whether it is for some nodes only."""
+    affinity = str(spec.get("affinity") or "")
+    must = "required" in affinity
+    if affinity and not must:
+        reading.problems.append("spec.affinity is not read: groups of nodes are not known")
+    refused = f"spec.affinity of the queue {name}" if must else ""
+    return Trait(lasting=spec.get("reclaimable") is False, refused=refused)
+
+
+def _of_kai(name: str, spec: dict[str, Any], reading: Reading) -> Queue:
     resources: dict[str, dict[str, Any]] = spec.get("resources") or {}
     names = {"gpu": ("nvidia.com/gpu", 1.0), "cpu": ("cpu", 1.0), "memory": ("memory", 1e6)}
     guarantee: dict[str, int] = {}
@@ -145,7 +183,14 @@ def _of_kai(name: str, spec: dict[str, Any]) -> Queue:
                 into[resource] = int(value * unit)
     weight = max((int(r.get("overQuotaWeight") or 1) for r in resources.values()), default=1)
     return Queue(
-        name, parent=str(spec.get("parentQueue") or ""), guarantee=guarantee, limit=limit, weight=max(weight, 1)
+        name,
+        parent=str(spec.get("parentQueue") or ""),
+        guarantee=guarantee,
+        limit=limit,
+        weight=max(weight, 1),
+        min_run=max(
+            reading.time(spec.get(field), f"spec.{field}") for field in ("preemptMinRuntime", "reclaimMinRuntime")
+        ),
     )
 
 
@@ -184,19 +229,40 @@ def _of_yunikorn(mirror: Mirror, thing: Thing, gone: bool) -> None:
 
     try:
         written = {} if gone else yaml.safe_load((thing.data or {}).get("queues.yaml") or "{}")
-        found = {queue.name: queue for part in written.get("partitions") or [] for queue in _tree(part, "")}
+        found = {
+            queue.name: (queue, entry) for part in written.get("partitions") or [] for queue, entry in _tree(part, "")
+        }
     except (yaml.YAMLError, AttributeError, TypeError):
+        _tell(mirror, thing, ["queues.yaml cannot be read; the queues stay as they were"])
         return
-    mirror.queues.replace(f"yunikorn {thing.metadata.namespace}", found.values())
+    reading = Reading()
+    traits = {name: _yunikorn_trait(name, entry, reading) for name, (_, entry) in found.items()}
+    mirror.queues.replace(f"yunikorn {thing.metadata.namespace}", [queue for queue, _ in found.values()], traits)
+    _tell(mirror, thing, reading.problems)
 
 
-def _tree(above: dict[str, Any], parent: str) -> Iterator[Queue]:
+def _yunikorn_trait(name: str, entry: dict[str, Any], reading: Reading) -> Trait:
+    """Properties of a queue that are about its gangs; those that are not read are told."""
+    properties = {str(key): str(value) for key, value in (entry.get("properties") or {}).items()}
+    for row in (row for row in TABLE["yunikorn"] if row.on == "queue"):
+        if row.refuses(properties.get(row.name) if row.key != row.name else entry.get(row.name)):
+            reading.problems.append(f"queue {name}: {row.key} is not read: {row.does}")
+    known = {row.name for row in TABLE["yunikorn"] if row.on == "queue"}
+    reading.problems += [f"queue {name}: property {key} is not known" for key in properties if key not in known]
+    policy = reading.one_of(
+        properties.get("preemption.policy"), f"queue {name}: preemption.policy", ("default", "fence", "disabled")
+    )
+    delay = reading.time(properties.get("preemption.delay"), f"queue {name}: preemption.delay")
+    return Trait(lasting=policy == "disabled", polite=policy == "fence", preempts_after=delay)
+
+
+def _tree(above: dict[str, Any], parent: str) -> Iterator[tuple[Queue, dict[str, Any]]]:
     """The queues below one, by their full names, as pods write them."""
     for entry in above.get("queues") or []:
         name = f"{parent}.{entry['name']}" if parent else str(entry["name"])
         resources = entry.get("resources") or {}
         guarantee, limit = (_amounts(_cores(resources.get(field) or {})) for field in ("guaranteed", "max"))
-        yield Queue(name, parent=parent, guarantee=guarantee, limit=limit)
+        yield Queue(name, parent=parent, guarantee=guarantee, limit=limit), entry
         yield from _tree(entry, name)
 
 
@@ -218,8 +284,18 @@ def _cores(written: dict[str, Any]) -> dict[str, Any]:
     return {"cpu" if name == "vcore" else name: value for name, value in written.items()}
 
 
-def _whole(written: object, default: int) -> int:
-    return written if isinstance(written, int) else default
+def _whole(written: object, what: str, reading: Reading) -> int:
+    """A weight: 1 where it says nothing, at least 1, a part of one more as one."""
+    if written is None:
+        return 1
+    try:
+        weight = Fraction(str(written))
+    except (ValueError, ZeroDivisionError):
+        reading.problems.append(f"{what} is {str(written)[:40]!r}; write a whole number")
+        return 1
+    if weight < 1 or weight.denominator != 1:
+        reading.problems.append(f"{what} is {str(written)[:40]!r}, which counts as {max(ceil(weight), 1)}")
+    return max(ceil(weight), 1)
 
 
 def _amounts(written: dict[str, Any]) -> dict[str, int]:

@@ -163,12 +163,18 @@ class Terrain:
                 if entry.alias:
                     self.aliases[entry.alias] = entry.node_label
             for layer in lay.network_topology_spec or []:
-                self._read_layer(layer)
+                self._read_layer(layer, nodes)
 
-    def _read_layer(self, layer: Layer) -> None:
-        if layer.label_key:
-            self.ask(layer.label_key[0])
-            self.aliases[f"layer:{layer.topology_layer}"] = layer.label_key[0]
+    def _read_layer(self, layer: Layer, nodes: Mapping[str, Mapping[str, str]]) -> None:
+        keys = layer.label_key or []
+        if len(keys) > 1:
+            # Several labels together name a domain.
+            there = {name: labels for name, labels in nodes.items() if all(key in labels for key in keys)}
+            domains = {name: "/".join(labels[key] for key in keys) for name, labels in there.items()}
+            self._hyper[f"layer:{layer.topology_layer}"] = domains
+        elif keys:
+            self.ask(keys[0])
+            self.aliases[f"layer:{layer.topology_layer}"] = keys[0]
         elif layer.topology_layer == "NodeTopologyLayer":
             self.aliases[f"layer:{layer.topology_layer}"] = "node"
 

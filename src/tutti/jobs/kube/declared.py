@@ -1,14 +1,17 @@
 """The one model that every dialect is read into: which group a pod belongs to, and what was declared for the group."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tutti.engine.model import MOST_MEMBERS, Data
 from tutti.jobs.durations import duration
 from tutti.jobs.problems import Misread
 
+from .objects import LabelSelector
+from .select import labels_match
+
 TIME = "tutti.dev/time"
 QUEUE = "tutti.dev/queue"
-ON_LOSS = "tutti.dev/on-loss"
 MOVABLE = "tutti.dev/movable"
 
 
@@ -37,6 +40,27 @@ class Part(Data, frozen=True):
     within: str = ""
     near: str = ""
     segment: Segmented | None = None
+    select: dict[str, str] = {}
+    """Labels of nodes that the part asks for, beside what its pods do."""
+    asks: tuple[str, ...] = ()
+    """Other fields of a pod that the part has beside its pods."""
+
+
+class Sorting(Data, frozen=True):
+    """Pods are sorted into parts by their labels, not by what they say."""
+
+    name: str
+    """The part of those that are chosen."""
+    chosen: LabelSelector | None = None
+    """Which pods; none: all of them."""
+    keys: tuple[str, ...] = ()
+    """One part for each set of values that these labels have."""
+
+    def part(self, said: str, labels: Mapping[str, str]) -> str:
+        """The part of a pod, from what it says itself and from its labels."""
+        if self.chosen is not None and not labels_match(self.chosen, labels):
+            return said
+        return " ".join((self.name, *(labels.get(key, "") for key in self.keys)))
 
 
 class Declared(Data, frozen=True):
@@ -73,17 +97,28 @@ class Declared(Data, frozen=True):
     movable: bool = False
     """Its members may be started anew on other nodes, so that others find room in one piece."""
     time: int = 0
+    min_run: int = 0
+    """How long it runs before others may take its place."""
+    max_wait: int = 0
+    """How long it may wait before room is kept for it."""
+    preempts_after: int = 0
+    """How long it waits before others are asked to make room for it."""
+    pool: str = ""
+    """The only nodes it may have: those with this value of KAI's label."""
     hold_up_to: int = -1
     """How long it may stay below its minimum; negative where the dialect does not say."""
     never_stale: bool = False
     min_ask: dict[str, str] = {}
     """What all members of the minimum ask for together, where that is declared before there are pods."""
+    sorting: Sorting | None = None
     partners: tuple[str, ...] = ()
     """Groups (namespace/name) that start only together with this one."""
     parent: str = ""
     is_tree: bool = False
     """It is made of other groups."""
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is said rightly and has no effect here, though somebody may count on it."""
     unsupported: str = ""
     created: str = ""
     scheduled: bool = False
@@ -109,6 +144,7 @@ class Reading:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.notes: list[str] = []
         self.refused = ""
         """Why the gang cannot be started as it is written."""
 
@@ -150,6 +186,13 @@ class Reading:
             return written == "true"
         self.problems.append(f"{what} is {str(written)[:40]!r}; write true or false")
         return False
+
+    def one_of(self, written: object, what: str, choice: tuple[str, ...]) -> str:
+        """One of some words; anything else is told and counts as the first."""
+        if written is None or written == "" or written in choice:
+            return str(written or choice[0])
+        self.problems.append(f"{what} is {str(written)[:40]!r}; write {' or '.join(choice)}")
+        return choice[0]
 
     def mapping(self, written: object, what: str) -> dict[str, object]:
         """A mapping; anything else is told and is empty."""

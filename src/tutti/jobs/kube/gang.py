@@ -25,12 +25,14 @@ from tutti.engine.model import (
 )
 
 from .declared import Declared, Part
+from .dialects.kai import POOL
 from .quantity import BadQuantity, amount
 from .wants import HOSTNAME, Wants
 
 NODE = "node"
 YUNIKORN = "yunikorn"
 STALE = 10 * MINUTE
+IN_PART = "spec.subGroupPolicy.labelSelector and matchLabelKeys in a group that may start in part"
 
 
 class Kin(NamedTuple):
@@ -46,6 +48,22 @@ class Kin(NamedTuple):
         return self.part, self.wants.key
 
 
+class Trait(Data, frozen=True):
+    """What a queue says about the gangs in it."""
+
+    lasting: bool = False
+    """Nobody takes what they have."""
+    polite: bool = False
+    """Nobody is asked to make room for them."""
+    preempts_after: int = 0
+    """How long they wait before others are asked to make room for them."""
+    refused: str = ""
+    """What it asks of their nodes, or of them, that cannot be had."""
+
+
+NO_TRAIT = Trait()
+
+
 class Ground(Data, frozen=True):
     """What a translation has to know of the cluster."""
 
@@ -58,6 +76,12 @@ class Ground(Data, frozen=True):
     queues: frozenset[str] = frozenset()
     local_queues: dict[str, str] = {}
     """Queues by which a namespace names those of the cluster: namespace/name, and the queue it stands for."""
+    lasting: frozenset[str] = frozenset()
+    """Priority classes whose pods are not preempted."""
+    polite: frozenset[str] = frozenset()
+    """Priority classes whose pods preempt nobody."""
+    traits: dict[str, "Trait"] = {}
+    """What queues say about the gangs in them, where they do."""
     repelled: dict[str, tuple[tuple[str, str], ...]] = {}
     """Marks of pods, and the marks of those that keep away from them: (mark, level key)."""
 
@@ -71,6 +95,10 @@ class Translated(NamedTuple):
     problems: tuple[str, ...]
     wanted: int = 0
     """Members that must be there before it can start."""
+    again: int = 0
+    """When it is to be translated anew, because something that it waits for is a matter of time; 0: never."""
+    notes: tuple[str, ...] = ()
+    """What is said rightly and has no effect here."""
 
 
 class Asked(NamedTuple):
@@ -100,6 +128,14 @@ class Facts(NamedTuple):
     """It was told to leave and could not, so that it is not asked again for a while."""
     polite: bool = False
     """Its pods may not preempt others."""
+    lasting: bool = False
+    """Its pods may not be preempted."""
+    classes: frozenset[str] = frozenset()
+    """Priority classes of its pods."""
+    min_run: int = 0
+    """How long its pods say that they run before others may take their place."""
+    max_wait: int = 0
+    now: int = 0
     estimate: int = 0
     """How long it runs, as the job above its group says."""
     queue: Asked = NO_QUEUE
@@ -125,15 +161,20 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     roles = tuple(_role(declared, kin, low, want, ground, facts) for kin, low, want in counted)
     names = _names([kin.part for kin, _, _ in counted])
     roles = tuple(msgspec.structs.replace(role, name=name) for role, name in zip(roles, names, strict=True))
-    unsupported = declared.unsupported or facts.refused
-    unsupported = unsupported or next((kin.wants.unsupported for kin, _, _ in counted if kin.wants.unsupported), "")
-    problems = (*declared.problems, *facts.problems, *_strange_parts(declared, present))
     queue = _queue(declared, ground, facts.queue)
+    shared, unlike = _shared(declared, counted)
+    in_part = declared.sorting is not None and any(low < present[kin] for kin, low, _ in counted)
+    trait = ground.traits.get(queue, NO_TRAIT)
+    problems = (*declared.problems, *facts.problems, *_strange_parts(declared, present))
+    notes = (*declared.notes, *_only_asked(declared, present))
     if _is_unheeded(declared, ground, facts.queue):
         problems = (*problems, f"it names the queue {declared.queue!r} and YuniKorn has none here; it is in {queue!r}")
     priority = _priority(declared, facts, ground)
-    lasts = declared.preemptible_below is not None and priority >= declared.preemptible_below
-    preemptible = declared.preemptible and not lasts
+    classes = facts.classes | {declared.priority_class}
+    preemptible = declared.preemptible and not _lasts(declared, priority, facts, trait, classes & ground.lasting)
+    patience = max(declared.preempts_after, trait.preempts_after)
+    again = facts.submitted + patience if patience and facts.submitted + patience > facts.now else 0
+    polite = facts.polite or trait.polite or bool(classes & ground.polite) or again > 0
     gang = Gang(
         declared.key,
         roles,
@@ -142,18 +183,70 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         priority=priority,
         submitted=facts.submitted,
         estimate=_estimate(declared.time or facts.time or facts.estimate),
-        within=_level(declared.within, ground),
+        within=_level(declared.within or shared, ground),
         near=_level(declared.near, ground),
         preemptible=preemptible and not facts.spared,
-        preempts=declared.may_preempt and not facts.polite,
+        preempts=declared.may_preempt and not polite,
         resizing=_resizing(declared, roles, facts),
         keeps_surplus=declared.whole or not preemptible,
         on_loss=OnLoss.REPAIR,
         hold_up_to=_hold_up_to(declared, facts),
+        min_run=max(declared.min_run, facts.min_run),
+        max_wait=declared.max_wait or facts.max_wait,
         restart_limit=1_000_000,
-        unsupported=unsupported,
+        unsupported=_unsupported(declared, facts, trait, [kin for kin, _, _ in counted if present[kin]])
+        or (IN_PART if in_part else unlike),
     )
-    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted)
+    return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted, again, notes)
+
+
+def _shared(declared: Declared, counted: list[tuple[Kin, int, int]]) -> tuple[str, str]:
+    """The level that pods of one part have to share although they are not alike, or why that cannot be had.
+
+    Roles are put into a domain each. Where all of a gang is one part, the gang has the domain.
+    """
+    levels: dict[str, list[str]] = {}
+    for kin, _, _ in counted:
+        if level := _part_of(declared, kin).within:
+            levels.setdefault(kin.part, []).append(level)
+    mixed = next((part for part, found in levels.items() if len(found) > 1), None)
+    if mixed is None:
+        return "", ""
+    if all(kin.part == mixed and low for kin, low, _ in counted) and declared.within in ("", levels[mixed][0]):
+        return levels[mixed][0], ""
+    return "", f"a topology of its own for the part {mixed!r}, whose pods are not alike"
+
+
+def _lasts(declared: Declared, priority: int, facts: Facts, trait: Trait, classes: frozenset[str]) -> bool:
+    """Whether nobody may take its place: it is important, or its pods, their class or its queue say so."""
+    important = declared.preemptible_below is not None and priority >= declared.preemptible_below
+    return important or facts.lasting or trait.lasting or bool(classes)
+
+
+def _unsupported(declared: Declared, facts: Facts, trait: Trait, kin: list[Kin]) -> str:
+    """The first thing that cannot be had, whoever asks for it."""
+    found = declared.unsupported or facts.refused or trait.refused
+    found = found or next((one.wants.unsupported for one in kin if one.wants.unsupported), "")
+    if not found and declared.pool and any(_labels(one).get(POOL) != declared.pool for one in kin):
+        return f"label {POOL} of the group that its pods do not have"
+    return found
+
+
+def _labels(kin: Kin) -> dict[str, str]:
+    """Labels of nodes that pods ask for."""
+    return dict(kin.wants.nodes.labels) if kin.wants.nodes is not None else {}
+
+
+def _only_asked(declared: Declared, present: Mapping[Kin, int]) -> Iterable[str]:
+    """Fields of a part that its pods do not have; theirs are the ones that count."""
+    for kin in present:
+        part, wants = declared.parts.get(kin.part, Part()), kin.wants
+        terms = wants.near or wants.apart or wants.liked or (wants.nodes is not None and wants.nodes.terms)
+        has = {"affinity": bool(terms), "topologySpreadConstraints": bool(wants.spread)}
+        lacks = [field for field in part.asks if not has[field]]
+        lacks += ["nodeSelector"] if not part.select.items() <= _labels(kin).items() else []
+        for field in lacks:
+            yield f"task group {kin.part!r} has {field} and its pods have not; only what pods ask for counts"
 
 
 def _strange_parts(declared: Declared, present: Mapping[Kin, int]) -> Iterable[str]:
@@ -227,8 +320,15 @@ def _names(parts: list[str]) -> list[str]:
     return names
 
 
+def _part_of(declared: Declared, kin: Kin) -> Part:
+    """What is declared for the part that pods are of."""
+    if declared.sorting is not None and kin.part.startswith(f"{declared.sorting.name} "):
+        return declared.parts[declared.sorting.name]
+    return declared.parts.get(kin.part) or declared.parts.get("", Part())
+
+
 def _role(declared: Declared, kin: Kin, low: int, want: int, ground: Ground, facts: Facts) -> Role:
-    part = declared.parts.get(kin.part, Part()) if kin.part in declared.parts else declared.parts.get("", Part())
+    part = _part_of(declared, kin)
     wants = kin.wants
     within = _level(part.within, ground)
     needs: list[Near] = []

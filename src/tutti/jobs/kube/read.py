@@ -1,6 +1,6 @@
 """Which dialect is it? Pods and groups of every kind, read into the one model, with a fixed order of precedence."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -9,7 +9,8 @@ from tutti.engine.model import SECOND
 from .declared import MOVABLE, QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
 from .gang import NO_QUEUE, Asked
-from .objects import Meta, Pod, Thing
+from .objects import Meta, Pod, PodSpec, Thing
+from .verdicts.all import ON_GROUPS, ON_PODS, refused_by, strange, unknown_fields
 
 PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 """A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
@@ -17,7 +18,7 @@ SPOKEN = frozenset(
     {
         *(coscheduling.LABEL, coscheduling.OLD_NAME),
         *(*koordinator.LABELS, f"{koordinator.PREFIX}name"),
-        *(*volcano.ANNOTATIONS, kai.ANNOTATION),
+        *(*volcano.ANNOTATIONS, kai.ANNOTATION, *kai.GROUPING),
         *(yunikorn.TASK_GROUP, kueue.LABEL),
     }
 )
@@ -37,11 +38,16 @@ BY_GROUP = {
 }
 OURS = "pod"
 """The dialect of a pod that declares nothing: it is a gang of one."""
-QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE)
+QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE, volcano.QUEUE_LABEL)
 """Labels and annotations of pods by which dialects name a queue."""
-REFUSED = ("gpu-fraction", "gpu-memory", "scheduling.koordinator.sh/reservation-affinity")
-"""Annotations of pods that say where they can go, or what they use, and that we do not understand."""
-NAMED = frozenset({QUEUE, kueue.QUEUE, kueue.ADMITTED, *QUEUES})
+LASTS = {
+    volcano.PREEMPTABLE: "false",
+    **dict.fromkeys(volcano.BUDGETS, ""),
+    koordinator.PREEMPTIBLE: "false",
+    kai.PREEMPTIBILITY: "non-preemptible",
+}
+"""Labels and annotations of pods by which nobody may take their place, with the value that says so; nothing: any."""
+NAMED = frozenset({QUEUE, kueue.QUEUE, kueue.ADMITTED, *QUEUES, kai.PROJECT})
 
 
 class FromPod(Protocol):
@@ -52,8 +58,24 @@ class FromPod(Protocol):
 
 
 FROM_POD: dict[str, FromPod] = {
-    module.NAME: module.from_pod for module in (coscheduling, koordinator, volcano, yunikorn, kueue)
+    module.NAME: module.from_pod for module in (coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 }
+
+
+class Aside(NamedTuple):
+    """What a pod says of its whole gang, beside its spec and whatever its group says."""
+
+    lasting: bool = False
+    """Nobody may take its place."""
+    polite: bool = False
+    """Nobody is asked to make room for it."""
+    min_run: int = 0
+    max_wait: int = 0
+    problems: tuple[str, ...] = ()
+
+
+NO_ASIDE = Aside()
+ASIDES = frozenset({*LASTS, koordinator.CAN_PREEMPT, volcano.COOLDOWN, *volcano.SLA})
 
 
 def member(pod: Pod) -> tuple[Member, tuple[str, ...]]:
@@ -78,10 +100,10 @@ def declared(thing: Thing) -> list[Declared]:
     module = BY_GROUP.get(group)
     if module is None or thing.kind not in module.KINDS:
         return []
-    return [_with_ours(one, thing) for one in module.declared(thing)]
+    return [_with_ours(one, thing, refused_by(thing.metadata, ON_GROUPS)) for one in module.declared(thing)]
 
 
-def _with_ours(found: Declared, thing: Thing) -> Declared:
+def _with_ours(found: Declared, thing: Thing, refused: str) -> Declared:
     """Our own annotations, and whether it was ever started, whatever the dialect."""
     queue, reading = _written(thing.metadata, QUEUE), Reading()
     movable = reading.truth(_written(thing.metadata, MOVABLE), f"annotation {MOVABLE}")
@@ -92,7 +114,8 @@ def _with_ours(found: Declared, thing: Thing) -> Declared:
         kind=thing.kind,
         queue=queue or found.queue,
         movable=movable,
-        problems=(*found.problems, *reading.problems),
+        problems=(*found.problems, *reading.problems, *strange(thing.metadata), *unknown_fields(found.dialect, thing)),
+        unsupported=found.unsupported or refused,
         scheduled=phase in STARTED or found.scheduled,
         over=phase in ENDED,
         told=_told(thing),
@@ -117,7 +140,8 @@ def asked_queue(pod: Pod) -> Asked:
     """The queue a pod names by a label or an annotation."""
     if NAMED.isdisjoint(pod.metadata.annotations or ()) and NAMED.isdisjoint(pod.metadata.labels or ()):
         return NO_QUEUE
-    theirs = (_written(pod.metadata, key) for key in QUEUES)
+    project = (kai.PROJECT,) if kai.of_pod(pod) is not None else ()
+    theirs = (_written(pod.metadata, key) for key in (*QUEUES, *project))
     found = Asked(_written(pod.metadata, QUEUE), next((name for name in theirs if name), ""), kueue.local_queue(pod))
     return found if any(found) else NO_QUEUE
 
@@ -148,10 +172,35 @@ def alone(pod: Pod) -> Declared:
 
 def refused(pod: Pod) -> str:
     """What a pod asks for by annotation that cannot be had; nothing where there is no such thing."""
-    annotations = pod.metadata.annotations
-    if not annotations:
+    if not pod.metadata.annotations:
         return ""
-    return next((f"annotation {name}" for name in REFUSED if name in annotations), "") or yunikorn.nameless(pod)
+    return refused_by(pod.metadata, ON_PODS) or yunikorn.nameless(pod) or kai.ownerless(pod)
+
+
+def aside(pod: Pod) -> Aside:
+    """What a pod says of its whole gang by labels and annotations that are of no group."""
+    both = {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
+    if ASIDES.isdisjoint(both):
+        return NO_ASIDE
+    reading = Reading()
+    for key in (volcano.PREEMPTABLE, koordinator.PREEMPTIBLE, koordinator.CAN_PREEMPT):
+        reading.truth(both.get(key), key)
+    reading.one_of(both.get(kai.PREEMPTIBILITY), kai.PREEMPTIBILITY, kai.WORDS)
+    return Aside(
+        any(key in both and value in ("", both[key]) for key, value in LASTS.items()),
+        both.get(koordinator.CAN_PREEMPT) == "false",
+        reading.time(both.get(volcano.COOLDOWN), f"annotation {volcano.COOLDOWN}"),
+        max(reading.time(both.get(key), f"annotation {key}") for key in volcano.SLA),
+        tuple(reading.problems),
+    )
+
+
+def placed(pod: Pod) -> PodSpec:
+    """The spec of a pod with what a label of it says about its nodes."""
+    pool = (pod.metadata.labels or {}).get(kai.POOL)
+    if not pool:
+        return pod.spec
+    return msgspec.structs.replace(pod.spec, node_selector=(pod.spec.node_selector or {}) | {kai.POOL: pool})
 
 
 def is_gated(pod: Pod) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
+from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
 from tutti.jobs.kube.objects import Pod, Thing
 
 from .native import completion_index
@@ -11,16 +11,92 @@ NAME = "kai"
 GROUP = "scheduling.run.ai"
 KINDS = {"PodGroup"}
 ANNOTATION, SUBGROUP = "pod-group-name", "kai.scheduler/subgroup-name"
-QUEUE = "kai.scheduler/queue"
+PREFIX = "kai.scheduler/"
+QUEUE, PROJECT = f"{PREFIX}queue", "project"
+POOL = f"{PREFIX}node-pool"
+MIN, SEGMENT = f"{PREFIX}batch-min-member", f"{PREFIX}segment-size"
+REQUIRED, PREFERRED = f"{PREFIX}topology-required-placement", f"{PREFIX}topology-preferred-placement"
+SEGMENT_REQUIRED = f"{PREFIX}segment-topology-required-placement"
+PREEMPTIBILITY, DELAY, GRACE = f"{PREFIX}preemptibility", f"{PREFIX}preemption-delay", f"{PREFIX}staleness-grace-period"
+CLASS = "priorityClassName"
+SKIP = f"{PREFIX}skip-podgrouper"
+GROUPING = (MIN, REQUIRED, PREFERRED, SEGMENT)
+"""Annotations that say something of all pods of one owner; KAI's podgrouper would make a group of them."""
+WORDS = ("", "preemptible", "non-preemptible")
 LASTS = 100
 """Groups of this priority and above are not preempted, unless they say that they may be."""
 
 
 def of_pod(pod: Pod) -> Member | None:
     """By annotation; a label names the sub-group."""
-    name = (pod.metadata.annotations or {}).get(ANNOTATION)
+    name = (pod.metadata.annotations or {}).get(ANNOTATION) or _of_owner(pod)
     part = (pod.metadata.labels or {}).get(SUBGROUP, "")
     return Member(NAME, name, part, completion_index(pod)) if name else None
+
+
+def _of_owner(pod: Pod) -> str:
+    """The group that the podgrouper would make for pods of one owner, where they ask for something together."""
+    annotations = pod.metadata.annotations or {}
+    if not any(key in annotations for key in GROUPING) or SKIP in {**annotations, **(pod.metadata.labels or {})}:
+        return ""
+    owner = next((one for one in pod.metadata.owner_references or [] if one.controller), None)
+    return "-".join(filter(None, ("pg", owner.name, owner.uid))) if owner is not None else ""
+
+
+def ownerless(pod: Pod) -> str:
+    """What is wrong with a pod that is to start with others of an owner it does not have."""
+    annotations = pod.metadata.annotations or {}
+    if MIN not in annotations or of_pod(pod) is not None or SKIP in {**annotations, **(pod.metadata.labels or {})}:
+        return ""
+    return f"annotation {MIN} without a controller or {ANNOTATION}" if annotations[MIN] not in ("", "0", "1") else ""
+
+
+def from_pod(pod: Pod, name: str) -> Declared | None:
+    """What the podgrouper would write into the group, from the pods, where there is no podgrouper."""
+    annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
+    if not any(key in annotations for key in GROUPING):
+        return None
+    reading = Reading()
+    segment = _segment(annotations, reading)
+    said = reading.one_of(labels.get(PREEMPTIBILITY), f"label {PREEMPTIBILITY}", WORDS)
+    return Declared(
+        NAME,
+        pod.metadata.namespace,
+        name,
+        min=reading.least(annotations.get(MIN), f"annotation {MIN}"),
+        within=annotations.get(REQUIRED, ""),
+        near=annotations.get(PREFERRED, ""),
+        parts={"": Part(segment=segment)} if segment else {},
+        queue=labels.get(QUEUE) or labels.get(PROJECT) or "",
+        priority_class=labels.get(CLASS, ""),
+        preemptible=said != "non-preemptible",
+        preemptible_below=LASTS if not said else None,
+        time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
+        preempts_after=reading.time(annotations.get(DELAY), f"annotation {DELAY}"),
+        **_grace(annotations.get(GRACE), f"annotation {GRACE}", reading),
+        problems=tuple(reading.problems),
+        unsupported=reading.refused,
+    )
+
+
+def _segment(annotations: dict[str, str], reading: Reading) -> Segmented | None:
+    """So many members in a domain each; both annotations are needed."""
+    size, level = annotations.get(SEGMENT), annotations.get(SEGMENT_REQUIRED, "")
+    if size is None and not level:
+        return None
+    count = reading.count(size, f"annotation {SEGMENT}", 1)
+    if count and level:
+        return Segmented(level, count)
+    reading.refused = reading.refused or f"annotations {SEGMENT} and {SEGMENT_REQUIRED}, which need each other"
+    return None
+
+
+def _grace(written: object, what: str, reading: Reading) -> dict[str, Any]:
+    """How long a group may stay below its minimum; below zero: for ever."""
+    grace = str(written or "")
+    if grace.startswith("-"):
+        return {"never_stale": True}
+    return {"hold_up_to": reading.time(grace, what) if grace else -1}
 
 
 def declared(thing: Thing) -> list[Declared]:
@@ -28,9 +104,10 @@ def declared(thing: Thing) -> list[Declared]:
     spec, reading = thing.spec or {}, Reading()
     within, near = _topology(spec.get("topologyConstraint"), reading)
     parts, unsupported = _subgroups(spec, reading)
-    grace = str(spec.get("stalenessGracePeriod") or "")
     labels = thing.metadata.labels or {}
-    said = spec.get("preemptibility") or labels.get("kai.scheduler/preemptibility")
+    said = reading.one_of(spec.get("preemptibility") or labels.get(PREEMPTIBILITY), "spec.preemptibility", WORDS)
+    if spec.get("minMember") is not None and spec.get("minSubGroup") is not None:
+        reading.problems.append("spec has minMember and minSubGroup; write one of them")
     return [
         Declared(
             NAME,
@@ -45,8 +122,9 @@ def declared(thing: Thing) -> list[Declared]:
             priority_class=str(spec.get("priorityClassName") or ""),
             preemptible=said != "non-preemptible",
             preemptible_below=LASTS if not said else None,
-            never_stale=grace.startswith("-"),
-            hold_up_to=reading.time(grace, "spec.stalenessGracePeriod") if grace and not grace.startswith("-") else -1,
+            preempts_after=reading.time(spec.get("preemptionDelay"), "spec.preemptionDelay"),
+            pool=labels.get(POOL, ""),
+            **_grace(spec.get("stalenessGracePeriod"), "spec.stalenessGracePeriod", reading),
             time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
             problems=tuple(reading.problems),
             unsupported=reading.refused or unsupported,

@@ -16,8 +16,13 @@ KINDS = {"PodGroup"}
 LABELS = ("pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name")
 PREFIX = "gang.scheduling.koordinator.sh/"
 QUOTA = "quota.scheduling.koordinator.sh/name"
+PREEMPTIBLE, CAN_PREEMPT = "quota.scheduling.koordinator.sh/preemptible", "quota.scheduling.koordinator.sh/can-preempt"
 TOPOLOGY = f"{PREFIX}network-topology-spec"
 INDEX = f"{PREFIX}network-topology-index"
+MATCH = (f"{PREFIX}match-policy", "pod-group.scheduling.sigs.k8s.io/match-policy")
+MATCHES = ("once-satisfied", "waiting-and-running", "only-waiting")
+"""Who counts towards a minimum after the start. Members that come again join those that run; that is the first two."""
+GATHERS = ("MustGather", "PreferGather")
 
 
 def of_pod(pod: Pod) -> Member | None:
@@ -51,9 +56,10 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
 def _annotated(namespace: str, name: str, annotations: Mapping[str, str], reading: Reading, least: int) -> Declared:
     least = reading.least(annotations.get(f"{PREFIX}min-available"), "annotation min-available", 1, least or 1)
     within, near, segment = _gathered(annotations.get(TOPOLOGY), reading)
-    mode = annotations.get(f"{PREFIX}mode", "Strict")
-    if mode not in ("Strict", "NonStrict"):
-        reading.problems.append(f"annotation {PREFIX}mode is {mode!r}; write Strict or NonStrict")
+    reading.one_of(annotations.get(f"{PREFIX}mode"), f"annotation {PREFIX}mode", ("Strict", "NonStrict"))
+    for key in MATCH:
+        if reading.one_of(annotations.get(key), f"annotation {key}", MATCHES) == MATCHES[-1]:
+            reading.refused = reading.refused or f"annotation {key}: {MATCHES[-1]}"
     return Declared(
         NAME,
         namespace,
@@ -91,13 +97,20 @@ def _gathered(written: str | None, reading: Reading) -> tuple[str, str, Segmente
     try:
         spec: dict[str, Any] = msgspec.json.decode(written, type=dict[str, Any])
         entries = [dict(entry) for entry in spec.get("gatherStrategy") or []]
+        counts = [int(entry.get("podCountMultiple") or 0) for entry in entries]
     except (msgspec.MsgspecError, TypeError, ValueError):
         reading.problems.append(f"annotation {TOPOLOGY} is not JSON with a gatherStrategy")
+        reading.refused = reading.refused or f"annotation {TOPOLOGY}"
         return "", "", None
+    for entry, count in zip(entries, counts, strict=True):
+        if entry.get("strategy") not in (*GATHERS, *([None] if count > 1 else [])):
+            wrong = f"annotation {TOPOLOGY}: strategy {str(entry.get('strategy'))[:40]!r}"
+            reading.problems.append(f"{wrong}; write {' or '.join(GATHERS)}")
+            reading.refused = reading.refused or wrong
     must = [f"layer:{e.get('layer')}" for e in entries if e.get("strategy") == "MustGather"]
     prefer = [f"layer:{e.get('layer')}" for e in entries if e.get("strategy") == "PreferGather"]
-    multiple = [e for e in entries if int(e.get("podCountMultiple") or 0) > 1]
-    segment = Segmented(f"layer:{multiple[0]['layer']}", int(multiple[0]["podCountMultiple"])) if multiple else None
+    multiple = [(entry.get("layer"), count) for entry, count in zip(entries, counts, strict=True) if count > 1]
+    segment = Segmented(f"layer:{multiple[0][0]}", multiple[0][1]) if multiple else None
     return (must[-1] if must else ""), (prefer[-1] if prefer else ""), segment
 
 
@@ -105,10 +118,14 @@ def _with(declared: Declared, **changes: object) -> Declared:
     return msgspec.structs.replace(declared, **changes)
 
 
+def _part(group: Declared) -> Part:
+    return Part(group.min, group.within, group.near, group.parts.get("", Part()).segment)
+
+
 def union(groups: list[Declared]) -> Declared:
     """Gangs that start only together, as one gang with a part for each."""
     first = groups[0]
-    parts = {group.name: Part(group.min, group.within, group.near) for group in groups}
+    parts = {group.name: _part(group) for group in groups}
     return _with(
         first,
         min=sum(group.min for group in groups),

@@ -9,15 +9,17 @@ KINDS: set[str] = set()
 PREFIX = "kueue.x-k8s.io/"
 LABEL, TOTAL = f"{PREFIX}pod-group-name", f"{PREFIX}pod-group-total-count"
 MAX_TIME = f"{PREFIX}max-exec-time-seconds"
-INDEX = f"{PREFIX}pod-group-pod-index"
+INDEX, INDEX_LABEL = f"{PREFIX}pod-group-pod-index", f"{PREFIX}pod-group-pod-index-label"
 QUEUE, ADMITTED = f"{PREFIX}queue-name", f"{PREFIX}local-queue-name"
 """Where a user put the pod, and what Kueue writes on the pods of a Job that it let in: those say nothing else."""
+SLICES = (f"{PREFIX}podset-slice-size", f"{PREFIX}podset-slice-required-topology")
 
 
 def of_pod(pod: Pod) -> Member | None:
     """By label."""
     labels = pod.metadata.labels or {}
-    name, index = labels.get(LABEL), labels.get(INDEX, "")
+    name = labels.get(LABEL)
+    index = labels.get((pod.metadata.annotations or {}).get(INDEX_LABEL) or INDEX, "")
     return (
         Member(NAME, name, labels.get(f"{PREFIX}role-hash", ""), int(index) if index.isdigit() else -1)
         if name
@@ -38,8 +40,12 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
     if TOTAL not in annotations:
         return None
     reading = Reading()
-    size = reading.count(annotations.get(f"{PREFIX}podset-slice-size"), "annotation podset-slice-size")
-    level = annotations.get(f"{PREFIX}podset-slice-required-topology", "")
+    size = reading.count(annotations.get(SLICES[0]), f"annotation {SLICES[0]}")
+    level = annotations.get(SLICES[1], "")
+    if bool(size) != bool(level):
+        has, lacks = SLICES if size else SLICES[::-1]
+        reading.problems.append(f"annotation {has} says nothing without {lacks}")
+        reading.refused = f"annotation {has} without {lacks}"
     total = reading.least(annotations[TOTAL], f"annotation {TOTAL}")
     limit = reading.count(labels.get(MAX_TIME), f"label {MAX_TIME}")
     return Declared(

@@ -9,6 +9,7 @@ NAME = "native"
 KINDS = {"PodGroup", "Workload", "CompositePodGroup"}
 GROUP = "scheduling.k8s.io"
 CONDITIONS = ("PodGroupInitiallyScheduled", "PodGroupScheduled", "CompositePodGroupInitiallyScheduled")
+POLICIES = ("PreemptLowerPriority", "Never")
 RANKS = (
     "batch.kubernetes.io/job-completion-index",
     "apps.kubernetes.io/pod-index",
@@ -54,7 +55,6 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
     policy = reading.mapping(spec.get(policy_key), policy_key)
     gang = policy.get("gang")
     count = gang.get("minCount", gang.get("minGroupCount")) if isinstance(gang, dict) else None
-    mode = spec.get("disruptionMode")
     return Declared(
         NAME,
         thing.metadata.namespace,
@@ -64,8 +64,8 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
         within=_topology(spec, reading),
         priority=spec.get("priority") if isinstance(spec.get("priority"), int) else None,
         priority_class=str(spec.get("priorityClassName") or ""),
-        may_preempt=spec.get("preemptionPolicy") != "Never",
-        whole=mode == "PodGroup" or (isinstance(mode, dict) and "all" in mode),
+        may_preempt=reading.one_of(spec.get("preemptionPolicy"), "preemptionPolicy", POLICIES) != "Never",
+        whole=_is_whole(spec.get("disruptionMode"), reading),
         loose=gang is None,
         time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
         parent=str(spec.get("parentCompositePodGroupName") or ""),
@@ -77,6 +77,12 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
     )
 
 
+def _is_whole(written: Any, reading: Reading) -> bool:
+    """Whether it is disrupted whole or not at all: a word in 1.36, an object with one key since."""
+    said = next(iter(written), "") if isinstance(written, dict) and len(written) == 1 else written
+    return reading.one_of(said, "disruptionMode", ("single", "Pod", "all", "PodGroup")) in ("all", "PodGroup")
+
+
 def _was_scheduled(thing: Thing) -> bool:
     conditions = (thing.status or {}).get("conditions") or []
     return any(c.get("type") in CONDITIONS and c.get("status") == "True" for c in conditions if isinstance(c, dict))
@@ -86,6 +92,8 @@ def _topology(spec: dict[str, Any], reading: Reading) -> str:
     constraints = reading.mapping(spec.get("schedulingConstraints"), "schedulingConstraints")
     topology = constraints.get("topology")
     first = topology[0] if isinstance(topology, list) and topology else {}
+    if isinstance(topology, list) and len(topology) > 1:
+        reading.refused = reading.refused or "schedulingConstraints.topology with several entries"
     return str(first.get("key") or "") if isinstance(first, dict) else ""
 
 
@@ -98,15 +106,17 @@ def merged(root: Declared, inside: list[Declared]) -> Declared:
     unsupported = unsupported or next((why for tree in trees if (why := _beyond(tree, root, inside))), "")
     if any(child.loose for child in children):
         unsupported = unsupported or "schedulingPolicy.basic inside a CompositePodGroup"
+    priority = max((child.priority for child in children if child.priority is not None), default=None)
     changes = {
         "min": sum(child.min for child in children),
         "parts": parts,
         "loose": False,
+        "whole": any(group.whole for group in (root, *inside)),
+        "may_preempt": all(group.may_preempt for group in (root, *inside)),
         "unsupported": unsupported,
         "problems": tuple(problem for declared in (root, *inside) for problem in declared.problems),
-        "priority": root.priority
-        if root.priority is not None
-        else max((c.priority or 0 for c in children), default=None),
+        "priority": root.priority if root.priority is not None or root.priority_class else priority,
+        "priority_class": root.priority_class or next((c.priority_class for c in children if c.priority_class), ""),
     }
     return Declared(**({name: getattr(root, name) for name in Declared.__struct_fields__} | changes))
 

@@ -13,6 +13,8 @@ NAME = "yunikorn"
 GROUP = ""
 KINDS: set[str] = set()
 APP, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
+POLICY = "yunikorn.apache.org/schedulingPolicyParameters"
+PARAMETERS = ("placeholderTimeoutInSeconds", "gangSchedulingStyle")
 TASK_GROUPS, TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 
 
@@ -32,10 +34,13 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
     if written is None:
         return None
     reading = Reading()
-    parts = {}
+    parts: dict[str, Part] = {}
     for group in _groups(written, reading):
-        part = str(group.get("name", ""))
-        parts[part] = Part(reading.least(group.get("minMember"), f"task group {part!r}: minMember"))
+        part = str(group.get("name") or "")
+        if not part or part in parts:
+            reading.problems.append(f"annotation {TASK_GROUPS}: task groups need names, one each ({part!r})")
+        parts[part] = _part(part, group, reading)
+    _read_policy(both.get(POLICY, ""), reading)
     return Declared(
         NAME,
         pod.metadata.namespace,
@@ -45,8 +50,30 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         queue=both.get(QUEUE) or both.get("queue") or "",
         time=reading.time(both.get(TIME), f"annotation {TIME}"),
         problems=tuple(reading.problems),
+        notes=tuple(reading.notes),
         unsupported=reading.refused,
     )
+
+
+def _part(name: str, group: dict[str, Any], reading: Reading) -> Part:
+    least = reading.least(group.get("minMember"), f"task group {name!r}: minMember")
+    select = reading.mapping(group.get("nodeSelector"), f"task group {name!r}: nodeSelector")
+    asks = tuple(field for field in ("affinity", "topologySpreadConstraints") if group.get(field))
+    return Part(least, select={str(key): str(value) for key, value in select.items()}, asks=asks)
+
+
+def _read_policy(written: str, reading: Reading) -> None:
+    """Words of which none changes anything here; one that would is told."""
+    for word in written.split():
+        key, _, value = word.partition("=")
+        if key not in PARAMETERS:
+            reading.problems.append(
+                f"annotation {POLICY}: {key[:40]!r} is not known; there are {', '.join(PARAMETERS)}"
+            )
+        elif key == PARAMETERS[0]:
+            reading.count(value, f"annotation {POLICY}: {key}")
+        elif reading.one_of(value, f"annotation {POLICY}: {key}", ("Hard", "Soft")) == "Soft":
+            reading.notes.append(f"annotation {POLICY}: {word} is not read: an application never starts in part")
 
 
 def for_others(pod: Pod) -> Declared | None:
