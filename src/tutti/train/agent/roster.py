@@ -100,6 +100,12 @@ class Roster:
     is_vain: bool = False
     """Whether those that are not stuck wait for those that are."""
     attempt: int = 0
+    is_renewing: bool = False
+    """Whether all are to start again, because those that compute cannot change their number: nobody comes to those that
+    are still there.
+    """
+    is_overdue: bool = False
+    """Whether they have had the time to go by themselves."""
 
     # facts
 
@@ -107,6 +113,7 @@ class Roster:
         """A member's process was started; the first after everyone was gone begins another attempt."""
         if not any(member.is_here for member in self.members.values()):
             self.attempt += 1
+            self.is_renewing = False
         self.members[name] = Member(name, attempt=self.attempt)
 
     def joined(self, name: str) -> bool:
@@ -212,15 +219,27 @@ class Roster:
             return self._nobody_left()
         if self._done() and any(member.stage is not Stage.STARTING for member in here):
             self.is_finished = True
-        if self.is_finished and not any(member.formed for member in here):
-            return [EndAll("the run is finished; members that stood by are not needed")]
-        if self._is_plain_and_broken(here):
-            return [EndAll("a member was lost and the others never joined: all start again")]
+        is_renewing = self.is_renewing and not self.is_leaving
+        why = self._why_end(here, is_renewing)
+        if why or is_renewing:
+            return [EndAll(why)] if why else []
         following = self._following()
         if following is not None:
             # Starting a process takes longer than forming a group: recovery first.
             return [Announce(following)]
         return [*self._parked(), *self._spawns(here)]
+
+    def _why_end(self, here: list[Member], is_renewing: bool) -> str:
+        """Why all that are left are to be ended now, if they are."""
+        if self.is_finished and not any(member.formed for member in here):
+            return "the run is finished; members that stood by are not needed"
+        # Of those that all start again who computes goes by itself, soon; the others know nothing of it.
+        is_going = any(member.name in self.generation.members and member.formed for member in here)
+        if is_renewing and (self.is_overdue or not is_going):
+            return "all members start again from memory"
+        if self._is_plain_and_broken(here):
+            return "a member was lost and the others never joined: all start again"
+        return ""
 
     def announced(self, generation: Generation) -> list[str]:
         """A generation is in the journal: its members are active, those of the last one that are not in it leave. Who
@@ -362,7 +381,7 @@ class Roster:
         missing -= self.holes
         if self.generation.number == 0:
             missing -= self.spares + self._done()
-        elif not self.is_settled() or not self.is_calm:
+        elif not self._broken() and not (self.is_settled() and self.is_calm):
             # A new process takes the processors from the first step of those who have just come together.
             return []
         return [Spawn(missing)] if missing > 0 else []
@@ -373,6 +392,7 @@ class Roster:
         alive = sum(self._stays(name) for name in self.generation.members)
         return [
             Park(
-                f"{alive} members are left and {self.rule.least} is the least: the state stays in memory till more come"
+                f"{alive} members are left and {self.rule.fewest} is the least: "
+                f"the state stays in memory till more come"
             )
         ]
