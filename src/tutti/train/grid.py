@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from tutti.train.errors import DataChanged
@@ -25,6 +24,9 @@ class Grid:
     world: int
     mesh: Any = None
     """A mesh of torch with the axes `replica`, `stage` and `tensor`; None in a job without a launcher."""
+
+    def __str__(self) -> str:
+        return f"pipeline(stages={self.stages}, tensor={self.tensor})"
 
     @property
     def unit(self) -> int:
@@ -75,8 +77,8 @@ class Grid:
         return Ring(self.mesh[axis].get_group() if self.mesh is not None else None, rank, world)
 
 
-def lay(stages: int, tensor: int, rank: int, world: int, is_beside: bool) -> Grid:
-    """The place of a rank; whoever builds its model beside a running generation may not be one of a whole replica."""
+def place(stages: int, tensor: int, rank: int, world: int, is_beside: bool) -> Grid:
+    """Where a rank is; whoever builds its model beside a running generation may not be one of a whole replica."""
     unit = stages * tensor
     if stages < 1 or tensor < 1:
         raise DataChanged(f"pipeline(stages={stages}, tensor={tensor}): both are at least 1")
@@ -85,8 +87,10 @@ def lay(stages: int, tensor: int, rank: int, world: int, is_beside: bool) -> Gri
             f"pipeline(stages={stages}, tensor={tensor}): {world} members are no whole number of replicas of "
             f"{unit}; legal sizes are multiples of {unit}"
         )
-    world = -(-world // unit) * unit
-    if not dist.is_initialized():
-        return Grid(stages, tensor, rank, world)
-    shape = (world // unit, stages, tensor)
-    return Grid(stages, tensor, rank, world, init_device_mesh("cpu", shape, mesh_dim_names=AXES))
+    return Grid(stages, tensor, rank, -(-world // unit) * unit)
+
+
+def connect(grid: Grid) -> Grid:
+    """The same with the groups in which its ranks talk; all ranks make them together."""
+    shape = (grid.replicas, grid.stages, grid.tensor)
+    return replace(grid, mesh=init_device_mesh("cpu", shape, mesh_dim_names=AXES))

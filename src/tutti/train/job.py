@@ -105,10 +105,11 @@ class Job:
         """
         if self.is_entered:
             raise TrainError("pipeline() was called after the first batch: the stages are said before protect()")
-        if self.member:
-            self.member.say("unit", unit=stages * tensor)
-        found = grid.lay(stages, tensor, self.rank, self.world, self.is_standby)
+        found = grid.place(stages, tensor, self.rank, self.world, self.is_standby)
         self.protected.cut(found)
+        if self.member:
+            self.member.say("unit", unit=found.unit)
+            found = recover.line_up(self, found)
         if self.keeper:
             self.keeper.is_split = True
         return found

@@ -24,6 +24,7 @@ from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, check_alike
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
+from tutti.train.grid import Grid, connect
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
 from tutti.train.snapshot import NO_STEP
@@ -115,6 +116,21 @@ def enter(job: Job) -> None:
         unite(job, job.member.announced, None)
     except GroupLost as error:
         change(job, next_generation(job, job.generation, str(error)), None)
+
+
+def line_up(job: Job, grid: Grid) -> Grid:
+    """The stages meet, if all members have called the same; nobody would answer who has not."""
+    try:
+        if not job.is_standby:
+            check_alike(sync.exchange(job.group, claim_of(job, in_doubt=False), EMPTY)[0], job.group.rank)
+        grid = connect(grid)
+        job.group.check()
+    except (GroupLost, RuntimeError) as error:
+        if not job.group.failure:
+            raise
+        restart(job, f"a member was lost while the stages met ({in_short(str(error))})")
+    job.protected.grid = grid
+    return grid
 
 
 def rehearse(job: Job) -> None:
@@ -290,8 +306,8 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     complete = job.keeper.complete if job.keeper else NO_STEP
     step = job.course.step if has_state else EMPTY
     grid = job.protected.grid
-    called = f"pipeline(stages={grid.stages}, tensor={grid.tensor})" if grid else ""
-    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, job.protected.kind, called)
+    called, kind = str(grid) if grid else "", job.protected.kind
+    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, kind, called)
 
 
 def spare_newest(job: Job, claims: list[Claim]) -> None:

@@ -111,6 +111,50 @@ def test_below_the_least_it_parks_and_does_not_compute():
     assert "4 is the least" in play.said[0].reason
 
 
+def test_below_the_least_it_ends_where_nobody_could_bring_more():
+    play = started(least=4, restarts=0)
+    play.roster.may_grow = False
+    play.lose("m1")
+    assert (play.code, play.here(), play.said) == (137, [], [])
+
+
+def test_one_that_stands_by_in_vain_says_nothing_about_those_that_compute():
+    play = started(least=4, restarts=0, spares=1).join_all()
+    play.roster.may_grow = False
+    play.lose("m4")
+    assert (play.code, play.members) == (None, ("m0", "m1", "m2", "m3"))
+
+
+def test_too_few_for_a_generation_that_never_formed_are_joined_by_others():
+    """One more is lost before the next generation has formed: what is left waits, and a replacement is started."""
+    play = started(want=4, unit=2)
+    play.lose("m1")
+    assert play.members == ("m0", "m2")
+    play.lose("m0")
+    assert play.here(Stage.STARTING) != []
+    assert play.join_all().members == ("m2", "m4", "m5", "m6")
+
+
+def test_those_that_cannot_change_their_number_all_start_again_together():
+    play = started(want=4, spares=1).join_all()
+    play.roster.is_renewing = True
+    play.lose("m0", Exit.AGAIN)
+    assert play.members == ("m0", "m1", "m2", "m3"), "nobody is announced to those that are about to go"
+    for name in ("m1", "m2", "m3"):
+        play.lose(name, Exit.AGAIN)
+    assert play.here(Stage.STARTING) == play.here() == ["m5", "m6", "m7", "m8", "m9"]
+    assert play.join_all().members == ("m5", "m6", "m7", "m8")
+
+
+def test_one_that_does_not_go_by_itself_is_not_waited_for():
+    play = started(want=2)
+    play.roster.is_renewing = True
+    play.lose("m0", Exit.AGAIN)
+    assert play.here() == ["m1"]
+    play.roster.is_overdue = True
+    assert play.go().here() == ["m2", "m3"]
+
+
 def test_an_illegal_size_is_never_announced():
     play = started(listed=(2, 4), restarts=0)
     assert play.lose("m3").members == ("m0", "m1")

@@ -31,7 +31,16 @@ OPTIONS: dict[str, Any] = {
     "names": "whole",
     "faults": {},
     "sleep": 0.0,
+    # Where torch's own checkpoint is written after a step, and compared with by who begins with that step.
     "checkpoint": "",
+    "checkpoint_at": -1,
+    # Mistakes.
+    "ddp": False,
+    "together": 0,
+    "stray": False,
+    "unlike": False,
+    "odd": -1,
+    "late": False,
 }
 OPTIONS.update(json.loads(os.environ.get("LOOP", "{}")))
 # The samples and the faults of the other loop.
@@ -57,7 +66,7 @@ class Stage(nn.Module):
         self.enter = enter if is_first else None
         self.leave = leave if is_last else None
         self.count = nn.Parameter(torch.zeros(OPTIONS["samples"])) if is_last else None
-        self.register_buffer("scale", torch.full((1,), 0.5))
+        self.register_buffer("scale", torch.full((1,), 0.5 + OPTIONS["unlike"] * is_first))
 
     def forward(self, x):
         x = self.enter(x) if self.enter is not None else x
@@ -80,8 +89,10 @@ def main():
     (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
     job = train.join()
     stages = OPTIONS["by_world"].get(str(job.world), OPTIONS["stages"])
-    grid = job.pipeline(stages)
+    grid = job.pipeline(1 if job.rank == OPTIONS["odd"] else stages)
     module = build(grid)
+    if OPTIONS["ddp"]:
+        OPTIONS["wrapped"] = nn.parallel.DistributedDataParallel(module, process_group=grid.mesh["replica"].get_group())
     if OPTIONS["shard"]:
         from torch.distributed.fsdp import fully_shard
 
@@ -95,11 +106,17 @@ def main():
         """torch prepares a schedule for one size; the last batch of an epoch is smaller."""
         chunks = next(number for number in range(min(OPTIONS["chunks"], count), 0, -1) if count % number == 0)
         stage = PipelineStage(module, grid.stage, grid.stages, torch.device("cpu"), group=grid.group)
-        kind = {"GPipe": ScheduleGPipe, "1F1B": Schedule1F1B}[OPTIONS["schedule"]]
+        kind = Schedule1F1B if OPTIONS["schedule"] == "1F1B" and chunks >= grid.stages else ScheduleGPipe
         return kind(stage, chunks, loss_fn=functools.partial(loss_of, module))
 
-    arguments = {key: OPTIONS[key] for key in ("epochs", "microbatch", "numerics")}
+    arguments = {key: OPTIONS[key] for key in ("epochs", "microbatch", "numerics", "together")}
+    is_new = True
     for index, x in job.batches(storm.Samples(), global_batch=OPTIONS["batch"], seed=3, **arguments):
+        if is_new and job.step == OPTIONS["checkpoint_at"]:
+            compare(module, opts)
+        is_new = False
+        if OPTIONS["late"]:
+            job.pipeline(stages)
         if grid.stages == 1:
             loss_of(module, module(x), index).backward()
         else:
@@ -107,7 +124,7 @@ def main():
         storm.inject(job.step)
         time.sleep(OPTIONS["sleep"])
         job.commit(*opts.values(), sched)
-        if OPTIONS["checkpoint"] and job.step == OPTIONS.get("checkpoint_at"):
+        if job.step == OPTIONS["checkpoint_at"] and OPTIONS["faults"]:
             save(module, opts)
     report(job, grid, module, opts, sched)
 
@@ -117,6 +134,8 @@ def optimizers(module):
     net = [parameter for name, parameter in module.named_parameters() if name != "count"]
     found = {"opt": torch.optim.AdamW(net, lr=1e-2)}
     counts = [parameter for name, parameter in module.named_parameters() if name == "count"]
+    if OPTIONS["stray"]:
+        found["opt"].add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
     return {**found, "tally": torch.optim.SGD([{"params": counts}], lr=1.0)}
 
 
@@ -145,6 +164,32 @@ def save(module, opts):
     import torch.distributed.checkpoint as dcp
 
     dcp.save(named_state(module, opts), checkpoint_id=OPTIONS["checkpoint"])
+
+
+def compare(module, opts):
+    """Every byte that this rank has with what it would have loaded."""
+    import torch.distributed.checkpoint as dcp
+
+    mine = named_state(module, opts)
+    loaded = {
+        thing: {name: torch.zeros_like(one) if torch.is_tensor(one) else one for name, one in content.items()}
+        for thing, content in mine.items()
+    }
+    dcp.load(loaded, checkpoint_id=OPTIONS["checkpoint"])
+    compared = 0
+    for thing, content in mine.items():
+        for name, one in content.items():
+            theirs = loaded[thing][name]
+            if torch.is_tensor(one):
+                assert torch.equal(local(one), local(theirs)), name
+                compared += local(one).nbytes
+            else:
+                assert one == theirs, name
+    (Path(os.environ["OUT"]) / f"{MEMBER}.same").write_text(str(compared))
+
+
+def local(value):
+    return value.to_local() if hasattr(value, "to_local") else value
 
 
 def whole(value):

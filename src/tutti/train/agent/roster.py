@@ -100,6 +100,8 @@ class Roster:
     is_vain: bool = False
     """Whether those that are not stuck wait for those that are."""
     attempt: int = 0
+    may_grow: bool = True
+    """Whether somebody may bring more members, however many are lost."""
     is_renewing: bool = False
     """Whether all are to start again, because those that compute cannot change their number: nobody comes to those that
     are still there.
@@ -227,6 +229,10 @@ class Roster:
         if following is not None:
             # Starting a process takes longer than forming a group: recovery first.
             return [Announce(following)]
+        if self._is_hopeless():
+            needed = f"{self.rule.fewest} members are the least"
+            self.fatal = self._ending(f"{needed}, {max(0, self.want - self.holes)} can still come")
+            return [EndAll(self.fatal.reason)]
         return [*self._parked(), *self._spawns(here)]
 
     def _why_end(self, here: list[Member], is_renewing: bool) -> str:
@@ -285,13 +291,18 @@ class Roster:
         # Those that never join cannot do with fewer: they were told how many they are.
         is_rigid = not (self.generation.number or self.may_join)
         if self.members and (self.want <= self.holes or (self.holes and is_rigid)):
-            code = self.first_code or Exit.CRASHED
-            return [
-                Finish(
-                    code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left"
-                )
-            ]
+            return [self._ending("every member is gone")]
         return [Spawn(self.want - self.holes)]
+
+    def _ending(self, why: str) -> Finish:
+        code = self.first_code or Exit.CRASHED
+        return Finish(code if code > 0 else 128 - code, f"{why} ({meaning(code)}) and no restart is left")
+
+    def _is_hopeless(self) -> bool:
+        """Whether nobody computes and there will never be enough for it."""
+        is_over = self._broken() or not self._any(Stage.ACTIVE)
+        too_few = self.holes and self.rule.at_most(self.want - self.holes) is None
+        return bool(too_few and is_over and not (self.may_grow or self.is_finished or self.is_leaving))
 
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
