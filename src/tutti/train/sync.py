@@ -45,8 +45,9 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     others = memory.fingerprints() - {fingerprint}
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
-            f"run {run_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
-            f"this loop's is {fingerprint}): choose another --run-id, or remove them with `tutti train clean`"
+            f"run {run_of(memory)!r} has snapshots of another model, or of this one with pipeline() where now there is "
+            f"none, or the other way round (fingerprint {min(others)}, this loop's is {fingerprint}): choose another "
+            f"--run-id, or remove them with `tutti train clean`"
         )
     return memory.steps()
 

@@ -1,5 +1,6 @@
 """Decisions about membership: facts in, orders out. No process is started here."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -153,6 +154,36 @@ def test_one_that_does_not_go_by_itself_is_not_waited_for():
     assert play.here() == ["m1"]
     play.roster.is_overdue = True
     assert play.go().here() == ["m2", "m3"]
+
+
+@pytest.mark.parametrize("code", [Exit.FINISHED, 3])
+def test_those_that_never_ask_for_a_batch_are_let_come_to_their_end(code):
+    play = Play(want=3).go().join_all()
+    play.lose("m0", Exit.FINISHED)
+    assert play.here() == ["m1", "m2"]
+    play.lose("m1", Exit.FINISHED)
+    play.lose("m2", code)
+    assert play.code == code
+
+
+@pytest.mark.parametrize(("code", "expected"), [(3, 3), (1, 1), (-9, 0), (Exit.AGAIN, 0)])
+@pytest.mark.parametrize("first", ["m0", "m1"])
+def test_one_that_fails_when_the_work_is_done_fails_the_run(first, code, expected):
+    play = started(want=2)
+    for name in (first, *({"m0", "m1"} - {first})):
+        play.lose(name, code if name == "m1" else Exit.FINISHED)
+    for name in play.here():
+        play.lose(name)
+    assert play.code == expected
+
+
+def test_one_that_failed_before_the_others_went_on_does_not():
+    play = started(want=2)
+    play.lose("m1", 3).form().join_all().form()
+    assert play.members == ("m0", "m2")
+    for name in play.members:
+        play.lose(name, Exit.FINISHED)
+    assert play.code == 0
 
 
 def test_an_illegal_size_is_never_announced():

@@ -237,7 +237,7 @@ class Roster:
 
     def _why_end(self, here: list[Member], is_renewing: bool) -> str:
         """Why all that are left are to be ended now, if they are."""
-        if self.is_finished and not any(member.formed for member in here):
+        if self.is_finished and not any(member.formed for member in here) and not self._are_on_their_own(here):
             return "the run is finished; members that stood by are not needed"
         # Of those that all start again who computes goes by itself, soon; the others know nothing of it.
         is_going = any(member.name in self.generation.members and member.formed for member in here)
@@ -246,6 +246,11 @@ class Roster:
         if self._is_plain_and_broken(here):
             return "a member was lost and the others never joined: all start again"
         return ""
+
+    def _are_on_their_own(self, here: list[Member]) -> bool:
+        """Whether these have joined and never asked for a batch, as nobody has: each does what it does to its end."""
+        has_computed = any(member.formed for member in self.members.values())
+        return not has_computed and any(member.stage is Stage.ACTIVE for member in here)
 
     def announced(self, generation: Generation) -> list[str]:
         """A generation is in the journal: its members are active, those of the last one that are not in it leave. Who
@@ -284,6 +289,10 @@ class Roster:
         return 0 if self.generation.number else sum(member.code == Exit.FINISHED for member in self._tried())
 
     def _nobody_left(self) -> list[Order]:
+        failed = self._failed_at_the_end() if self.is_finished else None
+        if failed:
+            assert failed.code is not None
+            return [Finish(failed.code, f"finished, but {failed.name} {meaning(failed.code)} after that")]
         if self.is_finished or 0 < self._done() == len(self._tried()):
             return [Finish(Exit.FINISHED, "finished")]
         if self.is_leaving:
@@ -297,6 +306,15 @@ class Roster:
     def _ending(self, why: str) -> Finish:
         code = self.first_code or Exit.CRASHED
         return Finish(code if code > 0 else 128 - code, f"{why} ({meaning(code)}) and no restart is left")
+
+    def _failed_at_the_end(self) -> Member | None:
+        """One of the last that computed who failed by itself when the others had finished; whoever is killed then has
+        nothing left to do.
+        """
+        last, meant = max(member.formed for member in self.members.values()), {int(code) for code in Exit}
+        meant.discard(Exit.CRASHED)
+        found = (member for member in self._tried() if member.formed == last and (member.code or 0) > 0)
+        return next((member for member in found if member.code not in meant), None)
 
     def _is_hopeless(self) -> bool:
         """Whether nobody computes and there will never be enough for it."""
