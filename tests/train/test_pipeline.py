@@ -77,7 +77,9 @@ def test_a_lost_stage_is_brought_back_from_what_the_others_keep(launch, calm, fa
     assert run.finish() == 0, run.said()
     check_samples(run)
     check_weights(learned(run), calm(numerics), numerics)
-    assert [event for event in run.events("lost") if event["code"] < 0 or fault == "partition"], run.said()
+    lost = [event["member"] for event in run.events("lost") if event["code"] < 0]
+    assert lost == (["m1"] if fault != "partition" else []), run.said()
+    assert run.events("generation")[-1]["reason"] == "start again"
     assert "a pipeline of 2 stages cannot change its members live" in run.said()
     (first, *_, last) = run.events("formed")
     assert (first["world"], last["world"]) == (4, 4)

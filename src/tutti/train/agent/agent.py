@@ -17,7 +17,7 @@ from tutti.train.agent import lines, roster
 from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
 from tutti.train.agent.begin import Begin
 from tutti.train.agent.cabinet import Cabinet, Checksums
-from tutti.train.agent.exits import meaning
+from tutti.train.agent.exits import Exit, meaning
 from tutti.train.agent.far import Far, FarLine, FarWatch
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
@@ -378,7 +378,9 @@ class Agent:
         if is_dear and self.far:
             self.far.note_end(seat)
         self._part()
-        if seat.name in self.roster.lost() and not self.roster.is_finished:
+        # Nobody is lost who was ended from here, or who goes because all start again.
+        is_meant = self.roster.is_ending or (self.roster.is_renewing and code == Exit.AGAIN)
+        if seat.name in self.roster.lost() and not (self.roster.is_finished or is_meant):
             self.failures += 1
             self.story.tell("lost", f"{seat.name} is gone: {meaning(code)}", member=seat.name, code=code)
         else:

@@ -393,6 +393,8 @@ class Roster:
 
     def _why(self, chosen: list[str]) -> str:
         lost = self.lost()
+        if lost and all(self.members[name].code == Exit.AGAIN for name in lost):
+            return "start again"
         if lost:
             return f"lost {', '.join(lost)}"
         if not self.generation.number:
