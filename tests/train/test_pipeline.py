@@ -135,6 +135,26 @@ def test_another_number_of_stages_has_the_bytes_that_a_checkpoint_gives(launch, 
     claim("pipeline", "L4")
 
 
+def test_stages_that_are_shared_by_ranks_are_read_by_whole_ones_and_back(launch, tmp_path):
+    """Two stages on two ranks each (tensor parallel), then two on one each: other shards of the same names."""
+    loop = {**LOOP, "checkpoint": str(tmp_path / "dcp"), "checkpoint_at": 7}
+    faults = {f"m{number}": {"7": "kill"} for number in range(4)}
+    run = launch(
+        "--workers", 4, "--max-restarts", 0, loop={**loop, "tensor": 2, "faults": faults}, script="pipeline.py"
+    )
+    assert run.finish() != 0
+    again = launch("--workers", 2, loop=loop, home=run.home, script="pipeline.py")
+    assert again.finish() == 0, again.said()
+    assert (again.events("formed")[0]["source"], again.events("formed")[0]["step"]) == ("memory", 7)
+    assert [int(path.read_text()) > 0 for path in again.out.glob("*.same")] == [True, True]
+    check_samples(again)
+    shared = launch("--workers", 4, loop={**LOOP, "tensor": 2, "faults": {"m1": {"5": "kill"}}}, script="pipeline.py")
+    assert shared.finish() == 0, shared.said()
+    check_samples(shared)
+    check_weights(learned(again), learned(shared), "fast")
+    assert again.leftovers() == []
+
+
 def test_stages_that_follow_the_members_change_with_them(launch, calm):
     """Four stages on four members; one is lost for good, and two go on with two."""
     loop = {**LOOP, "by_world": {"4": 4, "2": 2}, "faults": {"m3": {"6": "kill"}}}

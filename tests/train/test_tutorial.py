@@ -101,5 +101,5 @@ def test_the_pipeline_of_the_page_runs(tmp_path):
         process.kill()
         process.wait()
     assert process.returncode == 0, err
-    lines = {f"rank {rank} of 4, stage {rank % 2} of 2: 69 steps" for rank in range(4)}
-    assert set(out.splitlines()) == lines, err
+    # Two may print at once, and share a line.
+    assert all(f"rank {rank} of 4, stage {rank % 2} of 2: 69 steps" in out for rank in range(4)), out + err

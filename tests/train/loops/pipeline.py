@@ -28,6 +28,8 @@ OPTIONS: dict[str, Any] = {
     "numerics": "fast",
     "schedule": "GPipe",
     "shard": False,
+    # So many ranks share each stage.
+    "tensor": 1,
     "names": "whole",
     "faults": {},
     "sleep": 0.0,
@@ -89,10 +91,12 @@ def main():
     (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
     job = train.join()
     stages = OPTIONS["by_world"].get(str(job.world), OPTIONS["stages"])
-    grid = job.pipeline(1 if job.rank == OPTIONS["odd"] else stages)
+    grid = job.pipeline(1 if job.rank == OPTIONS["odd"] else stages, OPTIONS["tensor"])
     module = build(grid)
     if OPTIONS["ddp"]:
         OPTIONS["wrapped"] = nn.parallel.DistributedDataParallel(module, process_group=grid.mesh["replica"].get_group())
+    if OPTIONS["tensor"] > 1:
+        split(module, grid)
     if OPTIONS["shard"]:
         from torch.distributed.fsdp import fully_shard
 
@@ -127,6 +131,15 @@ def main():
         if job.step == OPTIONS["checkpoint_at"] and OPTIONS["faults"]:
             save(module, opts)
     report(job, grid, module, opts, sched)
+
+
+def split(module, grid):
+    """The layers of a stage over the ranks that share it; what travels between stages is whole."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+    plan: dict[str, Any] = {f"layers.{name}.0": ColwiseParallel(output_layouts=Replicate()) for name in module.layers}
+    parallelize_module(module, grid.mesh["tensor"], plan)
 
 
 def optimizers(module):
