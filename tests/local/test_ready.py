@@ -106,20 +106,17 @@ def test_whoever_was_ready_and_is_not_next_any_more_leaves_nothing(one, order):
     ran_once(one)
 
 
-def test_a_job_that_is_changed_is_made_ready_anew(one):
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param(job_path("next", "update"), {"set": {"env": {"SOMETHING": "else"}}}, id="job"),
+        pytest.param("/v1/config/reload", None, id="configuration"),
+    ],
+)
+def test_what_is_changed_is_for_those_who_are_ready_too(one, path, body):
     scene(one, workers=1)
-    nonce, _ = until(lambda: stopped(one), "a member at the gate").popitem()
-    one.client.post(job_path("next", "update"), {"set": {"env": {"TUTTI_ATTEMPT": "changed"}}})
-    until(lambda: (found := stopped(one)) and nonce not in found, "another member at the gate")
-    (one.path / "go").touch()
-    assert one.client.job("next").wait() == 0
-    assert len((one.path / "ran").read_text().split()) == 1
-
-
-def test_another_configuration_is_for_those_who_are_ready_too(one):
-    scene(one)
     nonce, members = until(lambda: stopped(one), "a member at the gate").popitem()
-    one.client.post("/v1/config/reload")
+    one.client.post(path, body)
     until(lambda: (found := stopped(one)) and nonce not in found, "another member at the gate")
     assert set(stopped(one).popitem()[1]).isdisjoint(members)
     ran_once(one)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 FRAMEWORKS = (
     "never joins", "plain loop", "DDP", "FSDP2", "HSDP", "tensor parallel", "FSDP2 x tensor parallel",
+    "pipeline parallel",
     "Accelerate", "Lightning Fabric", "HF Trainer",
     "Lightning Trainer",
 )  # fmt: skip
@@ -17,7 +18,7 @@ BACKENDS = ("gloo, CPU", "NCCL, CUDA")
 LEVELS = ("L0", "L1", "L2", "L3", "L4")
 NAMES = {
     "unaware": "never joins", "plain": "plain loop", "ddp": "DDP", "fsdp": "FSDP2", "hsdp": "HSDP",
-    "tp": "tensor parallel", "grid": "FSDP2 x tensor parallel",
+    "tp": "tensor parallel", "grid": "FSDP2 x tensor parallel", "pipeline": "pipeline parallel",
     "accelerate": "Accelerate", "fabric": "Lightning Fabric", "hugging_face": "HF Trainer",
     "lightning": "Lightning Trainer",
 }  # fmt: skip

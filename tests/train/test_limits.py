@@ -198,6 +198,32 @@ def test_a_program_that_never_joins_is_waited_for_to_the_last_rank(launch, tmp_p
     assert run.leftovers() == []
 
 
+AFTER = """
+import os, sys, torch
+from tutti import train
+job = train.join()
+model = torch.nn.Linear(2, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+job.protect(model=model, opt=opt)
+for x in job.batches(torch.rand(32, 2), global_batch=8) if os.environ["TRAINS"] else ():
+    model(x).mean().backward()
+    job.commit(opt)
+(__import__("pathlib").Path(os.environ["OUT"]) / f"{job.rank}.done").touch()
+sys.exit(3 if job.rank == 1 else 0)
+"""
+
+
+@pytest.mark.parametrize("trains", ["yes", ""])
+def test_one_that_fails_after_the_last_step_is_heard_of(launch, tmp_path, trains):
+    """Also where nobody has computed anything: the others come to their end, whoever is first."""
+    (tmp_path / "after.py").write_text(AFTER)
+    run = launch("--workers", 3, "--max-restarts", 0, script=tmp_path / "after.py", env={"TRAINS": trains})
+    assert run.finish() == 3, run.said()
+    assert "finished, but m1 crashed with code 3 after that" in run.said()
+    assert len(list(run.out.glob("*.done"))) == 3
+    assert run.processes() == []
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -212,7 +212,7 @@ def test_a_machine_that_falls_silent_is_lost_and_may_come_back(cluster):
 
 @pytest.mark.slow
 def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
-    from tutti.train.status import show
+    from tutti.train.status import sentence, show
 
     loop = {"samples": 600, "sleep": 0.01, "wrap": "fsdp"}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
@@ -222,6 +222,7 @@ def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
     one, other = json.loads(capsys.readouterr().out)["runs"]
     assert one["domains"] == other["domains"] == {"n0": 2, "n1": 2}
     assert [one["run"], other["run"], one["replicas"]] == ["r", "r.n1", 4]
+    assert "go on: --run-id r, and the --node-rank of this machine" in sentence({**other, "is_running": False})
     check(first, second, samples=600)
 
 

@@ -292,7 +292,7 @@ def test_status_of_what_is_not_there_is_said_and_has_its_own_code(capsys, monkey
     ],
 )
 def test_what_is_left_of_a_dead_run_is_told(memory_bytes, step, says):
-    dead = {"run": "r", "is_running": False, "memory_bytes": memory_bytes, "snapshot_step": step}
+    dead = {"run": "r", "run_id": "r", "is_running": False, "memory_bytes": memory_bytes, "snapshot_step": step}
     assert says in status.sentence(dead)
     assert "tutti train clean r" in status.sentence(dead)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.train import test_pipeline as pipeline
 from tests.train.test_dialogue import Scheduler
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train.agent.channel import Done, Refused, Released, Resize
@@ -56,18 +57,14 @@ def step_of(scheduler):
     return talk.progress.step if talk and talk.progress else -1
 
 
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize(("wrap", "numerics", "share"), [("ddp", "ordered", 1), ("fsdp", "fast", 3)])
-def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, numerics, share):
+def rage(launch, tmp_path, loop, blows, **named):
+    """Strike a run until it ends: the run, and who was struck."""
     seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
     draw = random.Random(seed)
-    blows = max(1, BLOWS // share)
-    samples = max(LOOP["samples"] // share, 16 * 8 * blows)
-    loop = {**LOOP, "samples": samples, "wrap": wrap, "numerics": numerics}
     scheduler = Scheduler(tmp_path / "c")
     env = {"TUTTI_CHANNEL": f"unix:{tmp_path / 'c'}"}
     run = launch(
-        "--workers", 4, "--max", 5, "--standby", 1, "--max-restarts", 10**6, loop=loop, env=env, folder="storm"
+        "--workers", 4, "--max", 5, "--standby", 1, "--max-restarts", 10**6, loop=loop, env=env, folder="storm", **named
     )
     try:
         struck = []
@@ -82,7 +79,17 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, num
     finally:
         scheduler.server.close()
     assert len(struck) >= blows * 3 // 4, "the loop ended before the storm did"
-    check_story(run, set(filter(None, struck)))
+    return run, set(filter(None, struck))
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(("wrap", "numerics", "share"), [("ddp", "ordered", 1), ("fsdp", "fast", 3)])
+def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, numerics, share):
+    blows = max(1, BLOWS // share)
+    samples = max(LOOP["samples"] // share, 16 * 8 * blows)
+    loop = {**LOOP, "samples": samples, "wrap": wrap, "numerics": numerics}
+    run, struck = rage(launch, tmp_path, loop, blows)
+    check_story(run, struck)
     check_samples(run, epochs=1, batch=16, samples=samples)
     calm = launch("--workers", 2, loop={**loop, "sleep": 0.0}, folder="calm")
     calm.finish_within(60 + 2 * BLOWS)
@@ -92,4 +99,18 @@ def test_a_storm_leaves_no_trace_in_what_was_learned(launch, tmp_path, wrap, num
             assert torch.equal(stormy["weights"][name], value), name
         else:
             torch.testing.assert_close(stormy["weights"][name], value, rtol=1e-2, atol=1e-3)
+    assert run.leftovers() == []
+
+
+@pytest.mark.timeout(0)
+def test_a_storm_over_a_pipeline_leaves_no_trace_either(launch, tmp_path):
+    blows = max(1, BLOWS // 5)
+    loop = {"samples": 16 * 8 * blows, "batch": 16, "epochs": 1, "sleep": 0.002, "numerics": "ordered"}
+    run, struck = rage(launch, tmp_path, loop, blows, script="pipeline.py")
+    check_story(run, struck)
+    pipeline.check_samples(run, epochs=1, batch=16, samples=loop["samples"])
+    calm = launch("--workers", 2, loop={**loop, "sleep": 0.0}, folder="calm", script="pipeline.py")
+    assert calm.finish() == 0, calm.said()
+    expected, stormy = pipeline.learned(calm)["weights"], pipeline.learned(run)["weights"]
+    assert all(torch.equal(stormy[name], value) for name, value in expected.items())
     assert run.leftovers() == []

@@ -1,4 +1,6 @@
-"""The tutorial, executed: the two programs in it run, and differ by no more than ten lines."""
+"""The tutorial, executed: the two programs in it run, and differ by no more than ten lines. So does the how-to page of
+pipelines.
+"""
 
 import difflib
 import os
@@ -15,7 +17,8 @@ from tests.train.stage import SOURCE
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "elastic-training.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "tutorial" / "elastic-training.md"
 
 
 @pytest.fixture
@@ -84,3 +87,19 @@ def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
     assert "512 steps" in out
     assert "m2 is gone: killed by signal 9" in err
     assert list((tmp_path / "h").iterdir()) == []
+
+
+def test_the_pipeline_of_the_page_runs(tmp_path):
+    (text,) = re.findall(
+        r"```python\n# stages.py\n(.*?)```", (DOCS / "how-to" / "train-pipelines.md").read_text(), re.DOTALL
+    )
+    (tmp_path / "stages.py").write_text(text)
+    process = python(tmp_path, "-m", "tutti.train", "--workers", "4", "--", "python", "stages.py")
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    # Two may print at once, and share a line.
+    assert all(f"rank {rank} of 4, stage {rank % 2} of 2: 69 steps" in out for rank in range(4)), out + err

@@ -23,7 +23,9 @@ class Claim:
     complete: tuple[int, int] = (EMPTY, EMPTY)
     """The newest step, and of which generation, that it knows all ranks to have kept."""
     kind: str = ""
-    """The fingerprint of what it protects."""
+    """The fingerprint of what it protects; a stage does not know it before it has met the others."""
+    grid: str = ""
+    """How many stages it said that there are, on how many ranks each."""
 
     def to_record(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,7 +48,13 @@ def check_alike(claims: Sequence[Claim], rank: int) -> None:
     """
     known = next((claim for claim in claims if claim.step >= 0), None)
     mine, others = claims[rank], [known] if known else claims
-    other = next((claim for claim in others if claim.kind != mine.kind), None)
+    odd = next((claim for claim in claims if claim.grid != mine.grid), None)
+    if odd:
+        raise StateChanged(
+            f"{mine.member} called {mine.grid or 'no pipeline()'} and {odd.member} {odd.grid or 'none'}: "
+            f"the stages must be the same number on every rank"
+        )
+    other = next((claim for claim in others if claim.kind != mine.kind and claim.kind and mine.kind), None)
     if other:
         raise StateChanged(
             f"{mine.member} protects other tensors (fingerprint {mine.kind}) than {other.member} ({other.kind}): "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tutti.train import fsdp, hold, recover
 from tutti.train.deal import Deal, check_batch, deal_fast, deal_ordered, groups_of, in_step, to_neighbours
-from tutti.train.errors import DataChanged, TrainError
+from tutti.train.errors import DataChanged, StateChanged, TrainError
 from tutti.train.feed import STREAM, Feed, feed_of
 from tutti.train.rates import RULES, scale_rates
 from tutti.train.step import Step
@@ -30,16 +30,20 @@ class Plan:
     per_member: int = 0
     lr_rule: str = ""
     together: int = 1
+    is_cut: bool = False
+    """Whether those that are together hold a stage each: then what each adds up is its own."""
 
     def batch(self, world: int) -> int:
         """Samples of a step: the same for any number of members, unless it was asked to grow with them."""
         return self.global_batch or self.per_member * world
 
     def deal(self, start: int, stop: int, world: int, is_sharded: bool) -> Deal:
+        groups = groups_of(world, self.together)
         if self.numerics == "ordered":
-            return deal_ordered(start, stop, world, self.logical)
-        deal = deal_fast(start, stop, groups_of(world, self.together), self.microbatch)
-        deal = in_step(deal) if is_sharded and stop > start else deal
+            deal = deal_ordered(start, stop, groups, self.logical)
+        else:
+            deal = deal_fast(start, stop, groups, self.microbatch)
+            deal = in_step(deal) if is_sharded and stop > start else deal
         return to_neighbours(deal, self.together) if self.together > 1 else deal
 
     def check(self) -> None:
@@ -51,7 +55,7 @@ class Plan:
             raise DataChanged("a step needs either global_batch (at least one sample) or batch_per_member, not both")
         if self.numerics == "ordered" and self.per_member:
             raise DataChanged("ordered numerics need a global_batch: batch_per_member changes with the members")
-        if self.together < 1 or (self.together > 1 and self.numerics == "ordered"):
+        if self.together < 1 or (self.together > 1 and self.numerics == "ordered" and not self.is_cut):
             raise DataChanged(f"together={self.together}: it is at least 1, and 1 in ordered numerics")
         if self.lr_rule not in ("", *RULES):
             raise DataChanged(f"lr_rule={self.lr_rule!r} is not known: it is {' or '.join(map(repr, RULES))}")
@@ -72,6 +76,7 @@ def batches(
         job.course.opened = plan.epochs.stop - 1
     if job.has_to_move:
         recover.move(job)
+    check_together(job, plan)
     fsdp.check_groups(job.protected.split, groups_of(job.world, plan.together))
     wanted = {
         "seed": plan.seed,
@@ -95,10 +100,29 @@ def batches(
         if start == stop:
             end_epoch(job, start)
             continue
-        yield from one_step(job, feed, plan, plan.deal(start, stop, job.world, recover.shards(job)))
+        yield from one_step(job, feed, plan, plan.deal(start, stop, job.world, bool(job.protected.split)))
     if job.course.epoch >= plan.epochs.stop:
         recover.stop_holding(job)
         hold.HoldingGroup.passes = is_behind
+
+
+def together_in(job: Job) -> int:
+    """How many ranks compute one model, where nothing else is said."""
+    return job.protected.grid.unit if job.protected.grid else 1
+
+
+def check_together(job: Job, plan: Plan) -> None:
+    """In a pipeline it is known who computes together, and the gradients are added up by the commit."""
+    if plan.is_cut and plan.together != together_in(job):
+        raise DataChanged(
+            f"together={plan.together}, but pipeline() said that {together_in(job)} ranks hold one replica: "
+            f"leave it out"
+        )
+    if plan.is_cut and job.wrappers.parallel():
+        raise StateChanged(
+            "a stage is wrapped in DistributedDataParallel: in a pipeline the commit adds up the gradients of the "
+            "replicas, so leave the wrapper out"
+        )
 
 
 def is_over(job: Job, plan: Plan) -> bool:
@@ -145,7 +169,8 @@ def ahead(job: Job, feed: Feed, plan: Plan) -> Iterator[list[int]]:
     """The indices this rank will read from here on, as long as nobody comes or goes."""
     epoch, cursor = job.course.epoch, job.course.cursor
     while epoch in plan.epochs:
-        deal = plan.deal(*feed.window(cursor, plan.batch(job.world), epoch), job.world, recover.shards(job))
+        window = feed.window(cursor, plan.batch(job.world), epoch)
+        deal = plan.deal(*window, job.world, bool(job.protected.split))
         for piece in deal.pieces[job.rank]:
             yield feed.indices(piece.start, piece.stop, job.course.seed, epoch).tolist()
         cursor = deal.stop

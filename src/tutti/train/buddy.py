@@ -17,7 +17,7 @@ from tutti.train.errors import NoMemory
 from tutti.train.group import Group
 from tutti.train.member import Member
 from tutti.train.patience import BUSY_S, Patience
-from tutti.train.snapshot import NO_STEP, Layout, cut, lay_out_shards, table_of, view_of, writable
+from tutti.train.snapshot import NO_STEP, Layout, cut, lay_out, lay_out_shards, table_of, view_of, writable
 from tutti.train.state import Leaf
 
 TABLE_ROOM = 1 << 16
@@ -41,8 +41,8 @@ class Buddies:
     def exchange(self, group: Group, places: Places, label: Label, leaves: dict[str, Leaf], rest: Any) -> bool:
         """Everyone's shards to everyone's buddy; True when all of them are sealed there."""
         layout = self._ready(group, places, label.generation, leaves)
-        rest_text = plain.dumps(rest)
-        has_room = self._has_room(len(rest_text), label.generation)
+        rests = self._rests(group, places, plain.dumps(rest))
+        has_room = self._has_room(max(map(len, rests)), label.generation)
         outgoing = torch.empty(layout.data_bytes, dtype=torch.uint8)
         data = memoryview(outgoing.numpy().data)
         if layout.parts:
@@ -50,11 +50,15 @@ class Buddies:
             copy_all(zip(views, [cut(leaves[part.name], part.box) for part in layout.parts], strict=True))
         incoming = self._swap(group, places, outgoing)
         kept = [
-            self.patience.insist(partial(self._keep, label, source, part, rest_text), BUSY_S)
+            self.patience.insist(partial(self._keep, label, source, part, rests[source]), BUSY_S)
             for source, part in incoming.items()
             if has_room
         ]
         return bool(group.gather(torch.tensor([int(has_room and all(kept))])).min())
+
+    def _rests(self, group: Group, places: Places, mine: bytes) -> list[bytes]:
+        """The state beside the tensors, by rank; all have the same unless each has a part of the model."""
+        return group.gather_bytes(mine) if places.parts else [mine] * group.world
 
     def close(self) -> None:
         for slots in self._slots.values():
@@ -67,7 +71,9 @@ class Buddies:
         """What goes where; worked out again when the members or the shape of the state have changed."""
         key = (generation, tuple((name, leaf.box, leaf.is_shared) for name, leaf in leaves.items()))
         if self._layout is None or key != self._for:
-            self._layout, self._for = lay_out_shards(leaves), key
+            is_lone = places.is_lone(group.rank)
+            self._layout = lay_out(leaves, *places.share(group.rank)) if is_lone else lay_out_shards(leaves)
+            self._for = key
             texts = group.gather_bytes(self._layout.text)
             sizes = group.gather(torch.tensor([self._layout.data_bytes]))[:, 0].tolist()
             self._theirs = {source: (texts[source], sizes[source]) for source in places.sources(group.rank)}

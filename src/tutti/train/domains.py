@@ -12,9 +12,10 @@ Boxes = Mapping[str, Sequence[Box]]
 
 @dataclass(frozen=True)
 class Places:
-    """The failure domain of every rank."""
+    """The failure domain of every rank, and what it holds of the model: those of one part have the same."""
 
     of: tuple[str, ...]
+    parts: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -33,15 +34,23 @@ class Places:
         return self.of.index(name)
 
     def share(self, rank: int) -> tuple[int, int]:
-        """A rank's place among those of its domain, and how many they are."""
-        ranks = self.ranks(self.of[rank])
+        """A rank's place among those of its domain that have the same, and how many they are."""
+        ranks = [other for other in self.ranks(self.of[rank]) if self._part(other) == self._part(rank)]
         return ranks.index(rank), len(ranks)
+
+    def is_lone(self, rank: int) -> bool:
+        """Whether nobody in another domain has what this rank has."""
+        alike = (other for other in range(len(self.of)) if self._part(other) == self._part(rank))
+        return self.is_split and len({self.of[other] for other in alike}) == 1
+
+    def _part(self, rank: int) -> int:
+        return self.parts[rank] if self.parts else 0
 
     def buddy(self, rank: int) -> int:
         """Who keeps a copy of a rank's own state: someone in the next domain; itself when there is no other."""
         names = self.names
         following = self.ranks(names[(names.index(self.of[rank]) + 1) % len(names)])
-        return following[self.share(rank)[0] % len(following)] if self.is_split else rank
+        return following[self.ranks(self.of[rank]).index(rank) % len(following)] if self.is_split else rank
 
     def sources(self, rank: int) -> list[int]:
         """Whose state a rank keeps a copy of."""

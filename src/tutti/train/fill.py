@@ -10,12 +10,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tutti.train import plain
 from tutti.train.agent.slots import Label, Slot
 from tutti.train.boxes import Box
 from tutti.train.domains import Move, Places, is_whole, moves
 from tutti.train.group import Group
 from tutti.train.member import Member
-from tutti.train.memory import Memory, Sealed
+from tutti.train.memory import Memory, Sealed, every_tensor, merge
 from tutti.train.snapshot import ALIGN, layout_of, name_of, table_of, view_of
 
 Step = tuple[int, int]
@@ -50,7 +51,7 @@ def survey(group: Group, places: Places, memory: Memory) -> Catalogue:
         for step, generation, boxes, kinds in json.loads(told[places.speaker(domain)]):
             key = (step, generation)
             held.setdefault(key, {})[domain] = {name: [box_of(box) for box in found] for name, found in boxes.items()}
-            every[key] = {name: (dtype, tuple(shape)) for name, (dtype, shape) in kinds.items()}
+            every.setdefault(key, {}).update({name: (dtype, tuple(shape)) for name, (dtype, shape) in kinds.items()})
     return Catalogue(held, every)
 
 
@@ -69,7 +70,7 @@ def boxes_in(sealed: Sequence[Sealed]) -> dict[str, list[Any]]:
 
 
 def kinds_in(sealed: Sequence[Sealed]) -> dict[str, Any]:
-    return {name: [name_of(dtype), shape] for name, (dtype, shape) in sealed[0].every.items()}
+    return {name: [name_of(dtype), shape] for name, (dtype, shape) in every_tensor(sealed).items()}
 
 
 def box_of(record: Sequence[Sequence[int]]) -> Box:
@@ -100,14 +101,17 @@ def fill(
 
 
 def share_rest(group: Group, places: Places, memory: Memory, held: Mapping[str, Any], step: Step) -> tuple[bytes, str]:
-    """The state beside the tensors and its fingerprint, from the first domain that has them."""
-    source = places.speaker(next(name for name in places.names if name in held))
+    """The state beside the tensors and its fingerprint, from all domains that have them: each may know other stages."""
     text = b""
-    if group.rank == source:
-        found = memory.of(*step)[0]
-        text = json.dumps([found.rest_text.decode(), found.label.layout]).encode()
-    rest, kind = json.loads(group.gather_bytes(text)[source])
-    return rest.encode(), kind
+    if group.rank == places.speaker(places.of[group.rank]) and places.of[group.rank] in held:
+        found = memory.of(*step)
+        texts = dict.fromkeys(item.rest_text.decode() for item in found)
+        text = json.dumps([list(texts), found[0].label.layout]).encode()
+    told = [json.loads(row) for row in group.gather_bytes(text) if row]
+    rests = list(dict.fromkeys(rest for texts, _ in told for rest in texts))
+    if len(rests) == 1:
+        return rests[0].encode(), told[0][1]
+    return plain.dumps(merge([plain.loads(rest) for rest in rests])), told[0][1]
 
 
 def size_of(move: Move, every: Mapping[str, tuple[str, tuple[int, ...]]]) -> int:

@@ -24,7 +24,52 @@ SIZE_BYTES = 8
 TIMEOUT = timedelta(minutes=30)
 
 
-class Group:
+class Talk:
+    """Ranks that talk to each other."""
+
+    rank: int = 0
+    world: int = 1
+    handle: Any = None
+    """Their process group as torch knows it; None for the default one."""
+
+    @property
+    def pg(self) -> hold.HoldingGroup:
+        return cast("hold.HoldingGroup", dist.group.WORLD if self.handle is None else self.handle)
+
+    @property
+    def failure(self) -> str:
+        return self.pg.failure if dist.is_initialized() else "there is no group"
+
+    def check(self) -> None:
+        """Raise GroupLost if anything failed since the group was formed."""
+        if self.failure:
+            raise GroupLost(self.failure)
+
+    def gather(self, row: torch.Tensor) -> torch.Tensor:
+        """Everyone's row, by rank."""
+        rows = torch.empty(self.world * row.numel(), dtype=row.dtype)
+        # Each to each at once: passed on from rank to rank, a few bytes would be waited for once for every rank.
+        dist.all_to_all_single(rows, row.contiguous().view(-1).repeat(self.world), group=self.handle)
+        self.check()
+        return rows.view(self.world, *row.shape)
+
+    def gather_bytes(self, data: bytes) -> list[bytes]:
+        """Everyone's bytes, by rank: a few at once, more when everyone knows how many."""
+        rows = self.gather(packed(data, SHORT_BYTES))
+        sizes = [int.from_bytes(bytes(row[:SIZE_BYTES].tolist()), "little") for row in rows]
+        if max(sizes) > SHORT_BYTES - SIZE_BYTES:
+            rows = self.gather(packed(data, SIZE_BYTES + max(sizes)))
+        return [bytes(row[SIZE_BYTES : SIZE_BYTES + size].tolist()) for row, size in zip(rows, sizes, strict=True)]
+
+
+class Ring(Talk):
+    """Some of the ranks of a generation."""
+
+    def __init__(self, handle: Any, rank: int, world: int) -> None:
+        self.handle, self.rank, self.world = handle, rank, world
+
+
+class Group(Talk):
     """One default process group after another, all of them holding their failures."""
 
     def __init__(self) -> None:
@@ -35,14 +80,6 @@ class Group:
         self.rank = 0
         self.world = 1
         self.is_alone = False
-
-    @property
-    def pg(self) -> hold.HoldingGroup:
-        return cast("hold.HoldingGroup", dist.group.WORLD)
-
-    @property
-    def failure(self) -> str:
-        return self.pg.failure if dist.is_initialized() else "there is no group"
 
     def form(self, generation: Generation, member: str, is_stale: Callable[[], bool], is_patient: bool = False) -> None:
         """Meet the other members; GroupLost when they do not come, or when a newer generation makes this one stale."""
@@ -76,27 +113,6 @@ class Group:
         if dist.is_initialized():
             self.pg.fail("dissolved")
             dist.destroy_process_group()
-
-    def check(self) -> None:
-        """Raise GroupLost if anything failed since the group was formed."""
-        if self.failure:
-            raise GroupLost(self.failure)
-
-    def gather(self, row: torch.Tensor) -> torch.Tensor:
-        """Everyone's row, by rank."""
-        rows = torch.empty(self.world * row.numel(), dtype=row.dtype)
-        # Each to each at once: passed on from rank to rank, a few bytes would be waited for once for every rank.
-        dist.all_to_all_single(rows, row.contiguous().view(-1).repeat(self.world))
-        self.check()
-        return rows.view(self.world, *row.shape)
-
-    def gather_bytes(self, data: bytes) -> list[bytes]:
-        """Everyone's bytes, by rank: a few at once, more when everyone knows how many."""
-        rows = self.gather(packed(data, SHORT_BYTES))
-        sizes = [int.from_bytes(bytes(row[:SIZE_BYTES].tolist()), "little") for row in rows]
-        if max(sizes) > SHORT_BYTES - SIZE_BYTES:
-            rows = self.gather(packed(data, SIZE_BYTES + max(sizes)))
-        return [bytes(row[SIZE_BYTES : SIZE_BYTES + size].tolist()) for row, size in zip(rows, sizes, strict=True)]
 
     def _await_all(
         self, generation: Generation, rank: int, patience: timedelta, limit_s: float, is_stale: Callable[[], bool]

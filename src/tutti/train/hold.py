@@ -459,6 +459,12 @@ class HoldingGroup(dist.ProcessGroup):
             if self._inner is not None:
                 self._inner._set_default_timeout(timeout)
 
+    _set_default_timeout = be_patient
+
+    def _get_backend(self, _device: Any) -> Any:
+        """What carries a message out, as torch asks before it sends several at once: nobody else than this."""
+        return self
+
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         return BACKEND
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from tutti.train import batches as feeding
-from tutti.train import fsdp, recover, wrap
+from tutti.train import fsdp, grid, recover, wrap
 from tutti.train.agent.exits import Exit
 from tutti.train.calm import Calm
 from tutti.train.course import Course
@@ -83,6 +83,8 @@ class Job:
         """What a resize means for this loop, as a level of the support table."""
         if self.member is None:
             return "L0"
+        if self.protected.grid:
+            return "L4"
         if not self.protected.split:
             return "L2"
         return "L3" if fsdp.is_live(self.protected.modules()) else "L4"
@@ -97,6 +99,21 @@ class Job:
         if self.keeper:
             self.keeper.is_split = recover.shards(self)
 
+    def pipeline(self, stages: int, tensor: int = 1) -> grid.Grid:
+        """Say that neighbouring ranks hold the stages of one replica of the model (each on `tensor` ranks): where this
+        rank is among them. Each protects its own stage, and all of a replica get the same samples.
+        """
+        if self.is_entered:
+            raise TrainError("pipeline() was called after the first batch: the stages are said before protect()")
+        found = grid.place(stages, tensor, self.rank, self.world, self.is_standby)
+        self.protected.cut(found)
+        if self.member:
+            self.member.say("unit", unit=found.unit)
+            found = recover.line_up(self, found)
+        if self.keeper:
+            self.keeper.is_split = True
+        return found
+
     def on_resize(self, callback: Callable[[Job], None]) -> None:
         """Call this after every change of rank or world; for loggers and others that keep a copy of them."""
         self._callbacks.append(callback)
@@ -104,21 +121,23 @@ class Job:
     def batches(  # noqa: PLR0913 - each is a choice of the user's
         self, dataset: Any, global_batch: int = 0, seed: int = 0, *, epochs: int = 1, microbatch: int = 0,
         numerics: str = "fast", logical: int = 8, collate: Callable[[list[Any]], Any] | None = None,
-        loader: dict[str, Any] | None = None, batch_per_member: int = 0, lr_rule: str = "", together: int = 1,
+        loader: dict[str, Any] | None = None, batch_per_member: int = 0, lr_rule: str = "", together: int = 0,
     ) -> Iterator[Any]:  # fmt: skip
         """This rank's batches of the next `epochs` epochs: each sample is committed exactly once, whoever comes and
         goes (a stream that cannot be asked again: at least once).
 
         With `batch_per_member` the batch grows with the members, and `lr_rule` ("linear", "sqrt") may scale the rates.
-        So many neighbouring ranks as `together` says get the same samples: they compute one model (tensor parallel).
+        So many neighbouring ranks as `together` says get the same samples: they compute one model (tensor parallel; in
+        a pipeline it is known).
         """
         if not self.protected.things:
             raise NotProtected("batches() was called before protect(): a restart would have no state to go on from")
         first = self._epochs_opened
         self._epochs_opened += epochs
         opened = range(first, first + epochs)
+        together, is_cut = together or feeding.together_in(self), self.protected.grid is not None
         plan = feeding.Plan(
-            global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule, together
+            global_batch, seed, opened, microbatch, numerics, logical, batch_per_member, lr_rule, together, is_cut
         )
         return feeding.batches(self, dataset, plan, collate, loader)
 

@@ -241,6 +241,7 @@ def attend(
         if machines.rank:
             return serve(options, folder, hands, story, machines, room_of(roster, machines))
         roster.may_join = may_join(read_command(words))
+        roster.may_grow = machines.are_many or "TUTTI_CHANNEL" in os.environ
         return decide(options, folder, hands, story, machines, roster)
     finally:
         hands.close()

@@ -54,9 +54,9 @@ def boxes_of(text: bytes) -> Boxes:
     }
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def kinds_of(text: bytes) -> Kinds:
-    """Type and shape of every tensor of a step; the slots of all ranks say the same."""
+    """Type and shape of every tensor of a step; the slots of all ranks (of a stage) say the same."""
     return {name: (getattr(torch, dtype), tuple(shape)) for name, (dtype, shape) in json.loads(text).items()}
 
 
@@ -184,7 +184,7 @@ class Reader:
 
 def every_tensor(sealed: Sequence[Sealed]) -> Kinds:
     """All tensors of a step; a rank that has some layers only knows of those."""
-    found = list({id(item.every): item.every for item in sealed}.values())
+    found = [kinds_of(text) for text in dict.fromkeys(item.parts[1] for item in sealed)]
     return found[0] if len(found) == 1 else {name: kind for every in found for name, kind in every.items()}
 
 

@@ -24,6 +24,7 @@ from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, check_alike
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
+from tutti.train.grid import Grid, connect
 from tutti.train.member import AgentGone, Member
 from tutti.train.memory import Memory
 from tutti.train.snapshot import NO_STEP
@@ -71,7 +72,8 @@ def adopt(job: Job, generation: Generation) -> None:
     """This is the generation we are in, and this our place in it."""
     job.generation, job.members = generation.number, generation.members
     job.set_place(job.group.rank, job.group.world)
-    job.places = Places(generation.domains or ("",) * job.group.world)
+    domains, grid = generation.domains or ("",) * job.group.world, job.protected.grid
+    job.places = Places(domains, tuple(rank % grid.unit for rank in range(job.group.world)) if grid else ())
 
 
 def listen(job: Job) -> None:
@@ -114,6 +116,21 @@ def enter(job: Job) -> None:
         unite(job, job.member.announced, None)
     except GroupLost as error:
         change(job, next_generation(job, job.generation, str(error)), None)
+
+
+def line_up(job: Job, grid: Grid) -> Grid:
+    """The stages meet, if all members have called the same; nobody would answer who has not."""
+    try:
+        if not job.is_standby:
+            check_alike(sync.exchange(job.group, claim_of(job, in_doubt=False), EMPTY)[0], job.group.rank)
+        grid = connect(grid)
+        job.group.check()
+    except (GroupLost, RuntimeError) as error:
+        if not job.group.failure:
+            raise
+        restart(job, f"a member was lost while the stages met ({in_short(str(error))})")
+    job.protected.grid = grid
+    return grid
 
 
 def rehearse(job: Job) -> None:
@@ -233,6 +250,8 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
         job.is_torn = True
         rewrap(job)
     adopt(job, generation)
+    if job.protected.grid:
+        job.protected.meet(job.group)
     if job.keeper:
         job.keeper.begin()
     began = time.perf_counter()
@@ -255,6 +274,8 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
 
 def rewrap(job: Job) -> None:
     """Make the shards of the new generation; a model that cannot be changed in its process is built again in others."""
+    if job.protected.grid:
+        restart(job, f"a pipeline of {job.protected.grid.stages} stages cannot change its members live")
     try:
         fsdp.rewrap(job.protected.modules(), job.protected.optimizers(), job.group.world)
     except StateChanged as error:
@@ -265,14 +286,15 @@ def restart(job: Job, why: str) -> None:
     """All members end, and are started again from memory with the size that is wanted now."""
     if job.rank == 0 or job.group.rank == 0:
         job.tell("fallback", f"{why}: all members start again from memory")
+    member_of(job).say("again")
     job.group.dissolve()
     sys.stdout.flush()
     sys.exit(int(Exit.AGAIN))
 
 
 def shards(job: Job) -> bool:
-    """Whether a part of the state is on one rank only."""
-    return bool(job.protected.split)
+    """Whether a part of the state is on some ranks only."""
+    return bool(job.protected.split or job.protected.grid)
 
 
 def claim_of(job: Job, in_doubt: bool) -> Claim:
@@ -283,7 +305,9 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     is_split = shards(job)
     complete = job.keeper.complete if job.keeper else NO_STEP
     step = job.course.step if has_state else EMPTY
-    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, job.protected.fingerprint)
+    grid = job.protected.grid
+    called, kind = str(grid) if grid else "", job.protected.kind
+    return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, kind, called)
 
 
 def spare_newest(job: Job, claims: list[Claim]) -> None:
@@ -307,8 +331,10 @@ def bring(job: Job, claims: list[Claim]) -> Accord:
     else:
         found, lacks = recall(job, claims)
         needs = job.group.gather(torch.tensor([lacks])).view(-1).tolist()
-    if any(needs):
-        rest = sync.hand_out(job.group, job.protected, max(0, found.source), describe(job), lacks)
+    grid = job.protected.grid
+    peers = grid.peers if grid else job.group
+    if any(needs) and peers.world > 1:
+        rest = sync.hand_out(peers, job.protected, max(0, found.source), describe(job), lacks)
         if lacks:
             job.course = course.from_record(rest["course"])
     return found
@@ -319,7 +345,7 @@ def recall(job: Job, claims: list[Claim]) -> tuple[Accord, bool]:
     still to come from another rank.
     """
     with Memory([member_of(job).shelf], is_checked=all(claim.step < 0 for claim in claims)) as memory:
-        here = sync.remembered_steps(memory, job.protected.fingerprint)
+        here = sync.remembered_steps(memory, job.protected.kind)
         tell_broken(job, memory)
         catalogue = fill.survey(job.group, job.places, memory) if any(job.places.of) else None
         everywhere = catalogue.complete() if catalogue else [(step, 0) for step in here]
@@ -418,7 +444,7 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     leaves, things = job.protected.read()
     job.protected.check(leaves)
     state = (leaves, {"things": things, "course": job.course.to_record()})
-    kind, step = job.protected.fingerprint, job.course.step
+    kind, step = job.protected.kind, job.course.step
     try:
         place = (0, 1) if is_whole else job.places.share(job.rank)
         is_kept = keeper.keep(job.generation, step, place, state, kind, int(is_whole))
@@ -448,7 +474,7 @@ def report(job: Job, verdict: Verdict, took_s: float) -> None:
         rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0,
         generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
         snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
-        level=job.level, batch=job.course.global_batch, state_bytes=keeper.state_bytes,
+        level=job.level, batch=job.course.global_batch, state_bytes=int(keeper.state_bytes * job.protected.whole_share),
         delivery=job.delivery,
     )  # fmt: skip
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from tutti.train.deal import Deal
-from tutti.train.group import Group
+from tutti.train.group import Talk
 
 BUCKET_BYTES = 32 << 20
 ALONE_BYTES = 1 << 20
@@ -22,14 +23,14 @@ def scale(gradients: Sequence[torch.Tensor], weights: list[float]) -> None:
         torch._foreach_mul_(list(gradients), weights)
 
 
-def sum_fast(gradients: Sequence[torch.Tensor]) -> None:
-    """Sum over the ranks in place: large ones as they are, small ones together."""
+def sum_fast(gradients: Sequence[torch.Tensor], group: Any = None) -> None:
+    """Sum over the ranks (of a process group) in place: large ones as they are, small ones together."""
     for bucket in buckets(gradients):
         if is_message(bucket):
-            dist.all_reduce(bucket[0])
+            dist.all_reduce(bucket[0], group=group)
             continue
         flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
-        dist.all_reduce(flat)
+        dist.all_reduce(flat, group=group)
         spread(flat, bucket)
 
 
@@ -94,11 +95,12 @@ def fold(nodes: dict[Node, torch.Tensor], leaves: int) -> torch.Tensor:
     return root
 
 
-def sum_ordered(group: Group, leaves: dict[int, torch.Tensor], deal: Deal, size: int) -> torch.Tensor:
+def sum_ordered(group: Talk, leaves: dict[int, torch.Tensor], deal: Deal, size: int) -> torch.Tensor:
     """The sum of all leaves in the canonical order: each rank folds its own subtrees, owners of a slice fold the rest,
     all gather it.
     """
-    runs = [(pieces[0].logical, pieces[-1].logical + 1) if pieces else (0, 0) for pieces in deal.pieces]
+    each = deal.pieces[:: deal.together]
+    runs = [(pieces[0].logical, pieces[-1].logical + 1) if pieces else (0, 0) for pieces in each]
     count = max(end for _, end in runs)
     mine = {node: fold_part(leaves, node) for node in cover(*runs[group.rank])}
     if group.world == 1:
@@ -107,7 +109,7 @@ def sum_ordered(group: Group, leaves: dict[int, torch.Tensor], deal: Deal, size:
     received = exchange(group, mine, runs, width, size)
     part = fold(dict(received.items()), count)
     whole = torch.empty(width * group.world, dtype=part.dtype)
-    dist.all_gather_into_tensor(whole, part)
+    dist.all_gather_into_tensor(whole, part, group=group.handle)
     return whole[:size]
 
 
@@ -120,7 +122,7 @@ def fold_part(leaves: dict[int, torch.Tensor], node: Node) -> torch.Tensor:
 
 
 def exchange(
-    group: Group, mine: dict[Node, torch.Tensor], runs: list[tuple[int, int]], width: int, size: int
+    group: Talk, mine: dict[Node, torch.Tensor], runs: list[tuple[int, int]], width: int, size: int
 ) -> dict[Node, torch.Tensor]:
     """Send every rank its slice of my nodes; get my slice of everyone's."""
     nodes = [cover(*run) for run in runs]
@@ -132,6 +134,7 @@ def exchange(
         incoming, outgoing,
         output_split_sizes=[width * len(theirs) for theirs in nodes],
         input_split_sizes=[width * len(mine)] * group.world,
+        group=group.handle,
     )  # fmt: skip
     flat = [node for theirs in nodes for node in theirs]
     return dict(zip(flat, incoming.view(-1, width), strict=True)) if flat else {}

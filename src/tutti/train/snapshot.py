@@ -42,6 +42,11 @@ class Layout:
 
 def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
     """A rank keeps its own shards whole, and its share of what everyone in its failure domain has."""
+    return arrange(own_boxes(leaves, rank, world), leaves)
+
+
+def own_boxes(leaves: dict[str, Leaf], rank: int, world: int) -> dict[str, Box | None]:
+    """What a rank keeps of each tensor."""
     shared = {name: leaf for name, leaf in leaves.items() if leaf.is_shared}
     shares = share_rows(
         {name: leaf.shape for name, leaf in shared.items()},
@@ -49,7 +54,7 @@ def lay_out(leaves: dict[str, Leaf], rank: int, world: int) -> Layout:
         rank,
         world,
     )
-    return arrange({name: shares.get(name) if leaf.is_shared else leaf.box for name, leaf in leaves.items()}, leaves)
+    return {name: shares.get(name) if leaf.is_shared else leaf.box for name, leaf in leaves.items()}
 
 
 def lay_out_shards(leaves: dict[str, Leaf]) -> Layout:

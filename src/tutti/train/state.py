@@ -6,16 +6,20 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.nn.parameter import is_lazy
 
-from tutti.train import plain
+from tutti.train import plain, stages
 from tutti.train.boxes import Box, Shape, whole
 from tutti.train.errors import StateChanged
+
+if TYPE_CHECKING:
+    from tutti.train.grid import Grid
+    from tutti.train.group import Talk
 
 CHANGED = (
     "the protected state changed its shape: names, types and shapes of its tensors must stay as they were at the first "
@@ -77,7 +81,39 @@ class Protected:
         self._checked: dict[str, Leaf] = {}
         self._shapes: Shapes = {}
         self._next_glance = 0.0
+        self._marks: dict[str, Leaf] = {}
         self.split: list[torch.nn.Module] = []
+        self.grid: Grid | None = None
+        """Where this is a stage of a pipeline, which protects a part of the whole."""
+        self.whole_kind = ""
+        """The fingerprint of all stages together."""
+        self.whole_share = 1.0
+        """How much larger their state is than this stage's."""
+
+    @property
+    def kind(self) -> str:
+        """What kind of state this is; of a stage it is known when the stages have met."""
+        return self.whole_kind if self.grid else self.fingerprint
+
+    def cut(self, grid: Grid) -> None:
+        """From now on this is a stage."""
+        self.grid, self._leaves = grid, {}
+        self._marks = {
+            name: Leaf(name, tensor, (1,), box, is_shared=False) for name, (tensor, box) in stages.marks(grid).items()
+        }
+
+    def meet(self, everyone: Talk) -> None:
+        """The stages tell each other what they protect."""
+        assert self.grid is not None
+        leaves = self._lasting(self.read()[0])
+        trained = {
+            f"{name}/{path}"
+            for name, module in self.modules_by_name()
+            for path, parameter in module.named_parameters()
+            if parameter.requires_grad
+        }
+        self.whole_kind, size = stages.introduce(self.grid, everyone, leaves, trained)
+        self.whole_share = size / max(1, sum(leaf.bytes_whole for leaf in leaves.values()))
 
     def add(self, things: dict[str, Any]) -> None:
         for name, thing in things.items():
@@ -97,14 +133,20 @@ class Protected:
         """
         found: dict[str, torch.Tensor] = {}
         rest = {
-            name: plain.pick(content_of(thing), name, torch.is_tensor, found) for name, thing in self.things.items()
+            name: plain.pick(self._content(name, thing), name, torch.is_tensor, found)
+            for name, thing in self.things.items()
         }
         known = self._leaves
-        if len(found) != len(known) or not all(
+        if len(found) + len(self._marks) != len(known) or not all(
             name in known and known[name].is_of(tensor) for name, tensor in found.items()
         ):
-            self._leaves = {name: leaf_of(name, tensor) for name, tensor in found.items()}
+            self._leaves = {**{name: leaf_of(name, tensor) for name, tensor in found.items()}, **self._marks}
         return self._leaves, rest
+
+    def _content(self, name: str, thing: Any) -> Any:
+        if self.grid and isinstance(thing, torch.optim.Optimizer):
+            return stages.by_name(name, thing, stages.names_of(self.modules_by_name()))
+        return content_of(thing)
 
     def check(self, leaves: dict[str, Leaf]) -> None:
         """Refuse state whose tensors are no longer what they were. Optimizers make theirs late, so they are not part of
@@ -112,13 +154,15 @@ class Protected:
         """
         if leaves is self._checked:
             return
-        late = tuple(f"{name}/" for name, thing in self.things.items() if isinstance(thing, torch.optim.Optimizer))
-        fingerprint = fingerprint_of(
-            {name: leaf for name, leaf in leaves.items() if not name.startswith(late or ("//",))}
-        )
+        fingerprint = fingerprint_of(self._lasting(leaves))
         if self.fingerprint and fingerprint != self.fingerprint:
             raise StateChanged(CHANGED)
         self.fingerprint, self._checked = fingerprint, leaves
+
+    def _lasting(self, leaves: dict[str, Leaf]) -> dict[str, Leaf]:
+        """Those that are there from the beginning to the end."""
+        late = tuple(f"{name}/" for name, thing in self.things.items() if isinstance(thing, torch.optim.Optimizer))
+        return {name: leaf for name, leaf in leaves.items() if not name.startswith((*late, stages.MARK))}
 
     def glance(self) -> None:
         """Look whether the models still have the tensors they had, as often as that takes next to no time."""
@@ -141,18 +185,61 @@ class Protected:
         for name, thing in self.things.items():
             if name not in rest:
                 raise StateChanged(f"the snapshot has no {name!r}: it was taken by a loop that protected other things")
-            restore(name, thing, rest[name], fetch)
+            if self.grid:
+                self._write_part(name, thing, rest[name], fetch)
+            else:
+                restore(name, thing, rest[name], fetch)
+
+    def _write_part(self, name: str, thing: Any, rest: Any, fetch: Fetch) -> None:
+        """The same for a stage, of what all of them kept."""
+        if isinstance(thing, torch.optim.Optimizer):
+            names = stages.names_of(self.modules_by_name())
+            load = stages.load_by_name(name, thing, names, rest, lambda path, like: made_like(path, like, fetch))
+            fetch.settle()
+            load()
+        elif isinstance(thing, (torch.nn.Module, dict)):
+            restore(name, thing, stages.select(rest, content_of(thing), name), fetch)
+        else:
+            restore(name, thing, rest, fetch)
 
     def wanted(self, every: Mapping[str, tuple[Any, Shape]]) -> dict[str, Box]:
         """Which box of each tensor of a snapshot this rank would restore."""
         leaves, _ = self.read()
-        return {name: self._box_of(name, tuple(shape), leaves.get(name)) for name, (_, shape) in every.items()}
+        mine = self._part_of(every) if self.grid else every
+        return {name: self._box_of(name, tuple(every[name][1]), leaves.get(name)) for name in mine}
+
+    def _part_of(self, every: Mapping[str, Any]) -> list[str]:
+        """The names that a stage restores: of optimizers those of its parameters, whether or not they have state yet;
+        of others those that are there.
+        """
+        names = stages.names_of(self.modules_by_name()).values()
+        stems = tuple(
+            f"{thing}/{part}/{name}/"
+            for thing, content in self.things.items()
+            if isinstance(content, torch.optim.Optimizer)
+            for part in ("state", "param_groups")
+            for name in names
+        )
+        leaves = self._lasting(self.read()[0])
+        return [name for name in every if name in leaves or name.startswith(stems)]
 
     def _box_of(self, name: str, shape: Shape, leaf: Leaf | None) -> Box:
         if leaf is not None and leaf.shape == shape:
             return leaf.box
-        like = parameter_behind(name, self.things.get(name.partition("/")[0]))
+        like = self._parameter_behind(name)
         return leaf_of(name, like).box if isinstance(like, DTensor) and tuple(like.shape) == shape else whole(shape)
+
+    def _parameter_behind(self, path: str) -> Any:
+        """The parameter that a piece of optimizer state belongs to."""
+        thing = self.things.get(path.partition("/")[0])
+        if not self.grid:
+            return parameter_behind(path, thing)
+        parts = path.split("/")
+        if not isinstance(thing, torch.optim.Optimizer) or parts[1] != "state":
+            return None
+        names = stages.names_of(self.modules_by_name())
+        everyone = (one for group in thing.param_groups for one in group["params"])
+        return next((one for one in everyone if names.get(id(one)) == parts[2]), None)
 
     def modules(self) -> list[torch.nn.Module]:
         return [thing for _, thing in self.modules_by_name()]
@@ -237,7 +324,11 @@ def adopt_rest(thing: Any, rest: Any, live: dict[str, torch.Tensor]) -> None:
 
 def fresh(path: str, thing: Any, fetch: Fetch) -> torch.Tensor:
     """A new tensor for state that the thing does not have yet, such as an optimizer's before its first step."""
-    like = parameter_behind(path, thing)
+    return made_like(path, parameter_behind(path, thing), fetch)
+
+
+def made_like(path: str, like: Any, fetch: Fetch) -> torch.Tensor:
+    """A new tensor, in shards where the parameter it belongs to is."""
     shape, dtype = fetch.describe(path)
     if isinstance(like, DTensor) and tuple(like.shape) == shape:
         made = torch.zeros_like(like, dtype=dtype)

@@ -23,8 +23,10 @@ def read(folder: Folder) -> dict[str, Any]:
         status = {}
     holder = folder.owner.read_text()
     memory_bytes = sum(shelf.memory_bytes() for shelf in shelves_in(folder.slots))
-    # On several machines the first one's words are everywhere, under names of their own.
-    return {**status, "run": folder.path.name, "is_running": is_alive(holder), "memory_bytes": memory_bytes}
+    # On several machines the first one's words are everywhere, in folders with names of their own.
+    name = folder.path.name
+    found = {"run": name, "run_id": status.get("run", name), "is_running": is_alive(holder)}
+    return {**status, **found, "memory_bytes": memory_bytes}
 
 
 def chosen(names: list[str]) -> list[Folder]:
@@ -47,20 +49,21 @@ def show(names: list[str], as_json: bool) -> int:
 def sentence(status: dict[str, Any]) -> str:
     """A run in a few lines."""
     if not status["is_running"]:
-        return dead(status["run"], status["memory_bytes"], status.get("snapshot_step", -1))
+        return dead(status["run"], status["run_id"], status["memory_bytes"], status.get("snapshot_step", -1))
     if "world" not in status:
         return f"{status['run']} is starting"
     return "\n".join([headline(status), f"  {pace(status)}", *(f"  {line}" for line in kept(status) if line)])
 
 
-def dead(name: str, memory_bytes: int, step: int) -> str:
+def dead(name: str, run_id: str, memory_bytes: int, step: int) -> str:
     """What is left of a run; its last words may be half a second older than its last snapshot."""
     if not memory_bytes:
         return f"{name} is not running, and none of its state is in memory\n  remove: tutti train clean {name}"
     of_step = f", step {step} or later" if step >= 0 else ""
+    how = f"--run-id {run_id}" if run_id == name else f"--run-id {run_id}, and the --node-rank of this machine"
     return (
         f"{name} is not running; {megabytes(memory_bytes)} of its state is in memory{of_step}\n"
-        f"  go on: --run-id {name}    give back: tutti train clean {name}"
+        f"  go on: {how}    give back: tutti train clean {name}"
     )
 
 

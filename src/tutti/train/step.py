@@ -16,6 +16,7 @@ from tutti.train.agent.exits import Exit
 from tutti.train.agree import Verdict, Vote, check_samples, judge
 from tutti.train.deal import Deal, Piece
 from tutti.train.errors import GroupLost, NotProtected, StateChanged
+from tutti.train.group import Talk
 
 if TYPE_CHECKING:
     from tutti.train.job import Job
@@ -56,7 +57,10 @@ class Step:
         if self.numerics == "ordered":
             seed_piece(job.course.seed, job.course.step, piece.logical)
         groups = job.world // self.deal.together
-        job.wrappers.prepare(piece.counted, self.deal.total, groups, self.is_deferred, job.protected.split)
+        grid = job.protected.grid
+        # What the last stage gives back is what all before it get.
+        weighed = job.protected.split if grid is None or grid.is_last else []
+        job.wrappers.prepare(piece.counted, self.deal.total, groups, self.is_deferred, weighed)
         if job.member:
             job.member.phase(COMPUTE, job.course.step)
 
@@ -197,10 +201,12 @@ class Step:
         """How much the gradients of a piece count when those of all ranks are added up. Inside a model that has shards
         each was weighed on its way back, for an average.
         """
-        weight = piece.counted / self.deal.total / self.deal.together
+        grid = self.job.protected.grid
+        weight = piece.counted / self.deal.total / (1 if grid else self.deal.together)
         split = self.job.protected.split if parameters else []
         inside = {id(one) for module in split for one in module.parameters()}
-        return [1 / self.job.world if id(one) in inside else weight for one in parameters]
+        equal = 1 / (grid.replicas if grid else self.job.world)
+        return [equal if id(one) in inside else weight for one in parameters]
 
     def _keep_piece(
         self,
@@ -229,16 +235,22 @@ class Step:
         elif gradients:
             if self._sums:
                 torch._foreach_copy_(gradients, self._sums)
-            if self.job.world > 1:
-                reduce.sum_fast(gradients)
+            peers = self._peers()
+            if peers.world > 1:
+                reduce.sum_fast(gradients, peers.handle)
         if self.is_deferred and self.job.world > 1:
             self.job.wrappers.share_buffers()
         return self.job.member is None or not self.job.group.failure
 
+    def _peers(self) -> Talk:
+        """Those that have the same parameters."""
+        grid = self.job.protected.grid
+        return grid.peers if grid else self.job.group
+
     def _reduce_ordered(self, gradients: list[torch.Tensor]) -> None:
         size = sum(gradient.numel() for gradient in gradients)
         try:
-            total = reduce.sum_ordered(self.job.group, self._leaves, self.deal, size)
+            total = reduce.sum_ordered(self._peers(), self._leaves, self.deal, size)
         except GroupLost:
             return
         if self.job.member is None or not self.job.group.failure:

@@ -14,7 +14,7 @@ from tutti.train import plain
 from tutti.train.agree import Accord, Claim, accord, settle
 from tutti.train.boxes import Box
 from tutti.train.errors import LostState, OtherRun
-from tutti.train.group import Group
+from tutti.train.group import Group, Talk
 from tutti.train.memory import Memory
 from tutti.train.reduce import buckets, spread
 from tutti.train.snapshot import name_of
@@ -45,8 +45,9 @@ def remembered_steps(memory: Memory, fingerprint: str) -> list[int]:
     others = memory.fingerprints() - {fingerprint}
     if fingerprint and others and not memory.steps(fingerprint):
         raise OtherRun(
-            f"run {run_of(memory)!r} has snapshots of another model (fingerprint {min(others)}, "
-            f"this loop's is {fingerprint}): choose another --run-id, or remove them with `tutti train clean`"
+            f"run {run_of(memory)!r} has snapshots of another model, or of this one with pipeline() where now there is "
+            f"none, or the other way round (fingerprint {min(others)}, this loop's is {fingerprint}): choose another "
+            f"--run-id, or remove them with `tutti train clean`"
         )
     return memory.steps()
 
@@ -64,7 +65,7 @@ def run_of(memory: Memory) -> str:
     return (folder.parent if folder.name == "slots" else folder.parent.parent).name
 
 
-def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, Any], is_needy: bool) -> dict[str, Any]:
+def hand_out(group: Talk, protected: Protected, source: int, rest: dict[str, Any], is_needy: bool) -> dict[str, Any]:
     """Send the state of one rank to those who need it; everyone takes part. Returns the plain state."""
     is_source = group.rank == source
     leaves, _ = protected.read()
@@ -75,7 +76,7 @@ def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, An
         tensors = [leaves[name].tensor for name in every]
     else:
         tensors = [torch.empty(tuple(shape), dtype=getattr(torch, dtype)) for dtype, shape in header["every"].values()]
-    send(tensors, source, is_source)
+    send(group, tensors, source)
     group.check()
     if is_needy and not is_source:
         protected.write(header["rest"]["things"], Received(dict(zip(header["every"], tensors, strict=True)), protected))
@@ -83,7 +84,7 @@ def hand_out(group: Group, protected: Protected, source: int, rest: dict[str, An
     return result
 
 
-def send(tensors: list[torch.Tensor], source: int, is_source: bool) -> None:
+def send(group: Talk, tensors: list[torch.Tensor], source: int) -> None:
     """Broadcast in buckets."""
     for bucket in buckets(tensors):
         flat = (
@@ -91,8 +92,8 @@ def send(tensors: list[torch.Tensor], source: int, is_source: bool) -> None:
             if len(bucket) > 1 or not bucket[0].is_contiguous()
             else bucket[0].view(-1)
         )
-        dist.broadcast(flat, source)
-        if not is_source and flat.data_ptr() != bucket[0].data_ptr():
+        dist.broadcast(flat, group=group.handle, group_src=source)
+        if group.rank != source and flat.data_ptr() != bucket[0].data_ptr():
             spread(flat, bucket)
 
 

@@ -1,5 +1,6 @@
 """Decisions about membership: facts in, orders out. No process is started here."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -109,6 +110,80 @@ def test_below_the_least_it_parks_and_does_not_compute():
     play.lose("m1")
     assert play.roster.generation.number == number
     assert "4 is the least" in play.said[0].reason
+
+
+def test_below_the_least_it_ends_where_nobody_could_bring_more():
+    play = started(least=4, restarts=0)
+    play.roster.may_grow = False
+    play.lose("m1")
+    assert (play.code, play.here(), play.said) == (137, [], [])
+
+
+def test_one_that_stands_by_in_vain_says_nothing_about_those_that_compute():
+    play = started(least=4, restarts=0, spares=1).join_all()
+    play.roster.may_grow = False
+    play.lose("m4")
+    assert (play.code, play.members) == (None, ("m0", "m1", "m2", "m3"))
+
+
+def test_too_few_for_a_generation_that_never_formed_are_joined_by_others():
+    """One more is lost before the next generation has formed: what is left waits, and a replacement is started."""
+    play = started(want=4, unit=2)
+    play.lose("m1")
+    assert play.members == ("m0", "m2")
+    play.lose("m0")
+    assert play.here(Stage.STARTING) != []
+    assert play.join_all().members == ("m2", "m4", "m5", "m6")
+
+
+def test_those_that_cannot_change_their_number_all_start_again_together():
+    play = started(want=4, spares=1).join_all()
+    play.roster.is_renewing = True
+    play.lose("m0", Exit.AGAIN)
+    assert play.members == ("m0", "m1", "m2", "m3"), "nobody is announced to those that are about to go"
+    for name in ("m1", "m2", "m3"):
+        play.lose(name, Exit.AGAIN)
+    assert play.here(Stage.STARTING) == play.here() == ["m5", "m6", "m7", "m8", "m9"]
+    assert play.join_all().members == ("m5", "m6", "m7", "m8")
+
+
+def test_one_that_does_not_go_by_itself_is_not_waited_for():
+    play = started(want=2)
+    play.roster.is_renewing = True
+    play.lose("m0", Exit.AGAIN)
+    assert play.here() == ["m1"]
+    play.roster.is_overdue = True
+    assert play.go().here() == ["m2", "m3"]
+
+
+@pytest.mark.parametrize("code", [Exit.FINISHED, 3])
+def test_those_that_never_ask_for_a_batch_are_let_come_to_their_end(code):
+    play = Play(want=3).go().join_all()
+    play.lose("m0", Exit.FINISHED)
+    assert play.here() == ["m1", "m2"]
+    play.lose("m1", Exit.FINISHED)
+    play.lose("m2", code)
+    assert play.code == code
+
+
+@pytest.mark.parametrize(("code", "expected"), [(3, 3), (1, 1), (-9, 0), (Exit.AGAIN, 0)])
+@pytest.mark.parametrize("first", ["m0", "m1"])
+def test_one_that_fails_when_the_work_is_done_fails_the_run(first, code, expected):
+    play = started(want=2)
+    for name in (first, *({"m0", "m1"} - {first})):
+        play.lose(name, code if name == "m1" else Exit.FINISHED)
+    for name in play.here():
+        play.lose(name)
+    assert play.code == expected
+
+
+def test_one_that_failed_before_the_others_went_on_does_not():
+    play = started(want=2)
+    play.lose("m1", 3).form().join_all().form()
+    assert play.members == ("m0", "m2")
+    for name in play.members:
+        play.lose(name, Exit.FINISHED)
+    assert play.code == 0
 
 
 def test_an_illegal_size_is_never_announced():

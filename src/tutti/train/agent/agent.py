@@ -17,7 +17,7 @@ from tutti.train.agent import lines, roster
 from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
 from tutti.train.agent.begin import Begin
 from tutti.train.agent.cabinet import Cabinet, Checksums
-from tutti.train.agent.exits import meaning
+from tutti.train.agent.exits import Exit, meaning
 from tutti.train.agent.far import Far, FarLine, FarWatch
 from tutti.train.agent.folder import Folder
 from tutti.train.agent.generation import Generation
@@ -25,7 +25,7 @@ from tutti.train.agent.hang import Hangs, Sight
 from tutti.train.agent.journal import Journal, Unwritten
 from tutti.train.agent.posts import Posts
 from tutti.train.agent.story import Story
-from tutti.train.agent.watch import Watch, reap_group
+from tutti.train.agent.watch import Farewells, Watch
 
 LOOK_S = 0.02
 GLANCE_S = 0.004
@@ -107,12 +107,13 @@ class Agent:
         self._attempt_began = time.monotonic()
         self._announced_at = 0.0
         self._formed_at = -1
+        self._renewing_since = 0.0
         self.hangs = Hangs()
         self._slow: set[str] = set()
         self._lagging: tuple[set[str], float] = (set(), 0.0)
-        self._left_behind: set[int] = set()
         self._stalled = ""
         self._selector = selectors.DefaultSelector()
+        self._farewells = Farewells(self._selector)
         self._listener = lines.listen(str(folder.socket))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._next_look = 0.0
@@ -135,6 +136,11 @@ class Agent:
         self.far = Far(self, posts, room)
         self._selector.register(posts, selectors.EVENT_READ, self.far.turn)
         self.fit()
+
+    def counts_by(self, unit: int) -> None:
+        """Members come and go by so many, unless the legal sizes were listed."""
+        if not self.roster.rule.listed:
+            self.roster.rule = replace(self.roster.rule, unit=unit)
 
     def fit(self, unwanted: tuple[str, ...] = ()) -> None:
         """As many members as are wanted and the machines that are here have room for."""
@@ -159,9 +165,10 @@ class Agent:
         if time.monotonic() >= self._next_hang_look:
             self._next_hang_look = time.monotonic() + 0.25
             self._look_for_hangs()
-            self._reap_left_behind()
+            self._farewells.are_over()
         self.roster.is_calm = self._is_calm()
         self.roster.is_vain = self._is_vain()
+        self.roster.is_overdue = time.monotonic() - self._renewing_since > LAST_S
         self._follow_orders()
 
     def glance(self) -> bool:
@@ -209,8 +216,7 @@ class Agent:
     def close(self) -> None:
         self.end_all()
         limit = time.monotonic() + LAST_S
-        while self._left_behind and time.monotonic() < limit:
-            self._reap_left_behind()
+        while not self._farewells.are_over() and time.monotonic() < limit:
             time.sleep(0.002)
         self.checksums.end()
         self._selector.close()
@@ -235,6 +241,8 @@ class Agent:
             "progress": self._heard_progress,
             "slots": self._heard_slots,
             "story": self._heard_story,
+            "again": self._heard_again,
+            "unit": lambda _, said: self.counts_by(said["unit"]),
         }
 
     def _accept(self) -> None:
@@ -319,6 +327,10 @@ class Agent:
         if active and all(seat.is_parting for seat in active):
             self.say_all({"say": "parted"})
 
+    def _heard_again(self, _seat: Seat, _said: lines.Message) -> None:
+        if not self.roster.is_renewing:
+            self.roster.is_renewing, self._renewing_since = True, time.monotonic()
+
     def _heard_progress(self, seat: Seat, said: lines.Message) -> None:
         self.roster.committed(said["step"])
         if said.get("snapshot_step", -1) > self.progress.get("snapshot_step", -1):
@@ -345,24 +357,15 @@ class Agent:
     # what processes do
 
     def ended(self, seat: Seat) -> None:
-        if seat.watch.end_group():
-            self._left_behind.add(seat.watch.pid)
-        code = seat.watch.reap()
+        code = self._farewells.see_off(seat.watch)
         if code is None:
             return
         if seat.line:
             self._drain(seat)
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(seat.watch)
-        seat.watch.close()
         del self.seats[seat.name]
         self.beats.clear(seat.index)
         if not seat.is_doomed:
             self._note_end(seat, code)
-
-    def _reap_left_behind(self) -> None:
-        """Processes that a member started and did not end (those that read its data) are killed with it."""
-        self._left_behind = {group for group in self._left_behind if not reap_group(group)}
 
     def _drain(self, seat: Seat) -> None:
         """Its last words count, if they came before its end."""
@@ -375,7 +378,9 @@ class Agent:
         if is_dear and self.far:
             self.far.note_end(seat)
         self._part()
-        if seat.name in self.roster.lost() and not self.roster.is_finished:
+        # Nobody is lost who was ended from here, or who goes because all start again.
+        is_meant = self.roster.is_ending or (self.roster.is_renewing and code == Exit.AGAIN)
+        if seat.name in self.roster.lost() and not (self.roster.is_finished or is_meant):
             self.failures += 1
             self.story.tell("lost", f"{seat.name} is gone: {meaning(code)}", member=seat.name, code=code)
         else:

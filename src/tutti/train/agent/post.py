@@ -15,7 +15,7 @@ from tutti.train.agent import lines
 from tutti.train.agent.beats import Beats
 from tutti.train.agent.begin import Begin
 from tutti.train.agent.cabinet import Cabinet, Checksums
-from tutti.train.agent.watch import Watch, reap_group
+from tutti.train.agent.watch import Farewells, Watch
 
 if TYPE_CHECKING:
     from tutti.train.agent.folder import Folder
@@ -71,12 +71,12 @@ class Post:
         self._next_pulse = 0.0
         self._next_count = 0.0
         self._memory_bytes = 0
-        self._left_behind: set[int] = set()
         self._beats = Beats(folder.beats)
         self._checksums = Checksums(cabinet)
         folder.socket.unlink(missing_ok=True)
         self._listener = lines.listen(str(folder.socket))
         self._selector = selectors.DefaultSelector()
+        self._farewells = Farewells(self._selector)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(head.socket, selectors.EVENT_READ, self._hear_head)
         self._checksums.start()
@@ -89,7 +89,7 @@ class Post:
         if time.monotonic() >= self._next_pulse:
             self._next_pulse = time.monotonic() + PULSE_S
             self.head.send(self._pulse())
-            self._left_behind = {group for group in self._left_behind if not reap_group(group)}
+            self._farewells.are_over()
         silent_s = time.monotonic() - self._heard_at
         if self.end is None and (not self.head.is_open or silent_s > self._lease_s):
             self.end = End(None)
@@ -114,11 +114,10 @@ class Post:
 
     def _await_ends(self, limit_s: float) -> None:
         until = time.monotonic() + limit_s
-        while (self.seats or self._left_behind) and time.monotonic() < until:
+        while (self.seats or not self._farewells.are_over()) and time.monotonic() < until:
             for key, _ in self._selector.select(GLANCE_S):
                 if key.fileobj is not self.head.socket:
                     key.data()
-            self._left_behind = {group for group in self._left_behind if not reap_group(group)}
 
     # the first machine
 
@@ -220,18 +219,13 @@ class Post:
     # processes
 
     def _ended(self, seat: Seat) -> None:
-        if seat.watch.end_group():
-            self._left_behind.add(seat.watch.pid)
-        code = seat.watch.reap()
+        code = self._farewells.see_off(seat.watch)
         if code is None:
             return
         if seat.line:
             self._listen(seat)
         if seat.line:
             self._hang_up(seat.line)
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(seat.watch)
-        seat.watch.close()
         del self.seats[seat.name]
         self._beats.clear(seat.index)
         self.head.send({"say": "gone", "member": seat.name, "code": code})

@@ -100,6 +100,14 @@ class Roster:
     is_vain: bool = False
     """Whether those that are not stuck wait for those that are."""
     attempt: int = 0
+    may_grow: bool = True
+    """Whether somebody may bring more members, however many are lost."""
+    is_renewing: bool = False
+    """Whether all are to start again, because those that compute cannot change their number: nobody comes to those that
+    are still there.
+    """
+    is_overdue: bool = False
+    """Whether they have had the time to go by themselves."""
 
     # facts
 
@@ -107,6 +115,7 @@ class Roster:
         """A member's process was started; the first after everyone was gone begins another attempt."""
         if not any(member.is_here for member in self.members.values()):
             self.attempt += 1
+            self.is_renewing = False
         self.members[name] = Member(name, attempt=self.attempt)
 
     def joined(self, name: str) -> bool:
@@ -212,15 +221,36 @@ class Roster:
             return self._nobody_left()
         if self._done() and any(member.stage is not Stage.STARTING for member in here):
             self.is_finished = True
-        if self.is_finished and not any(member.formed for member in here):
-            return [EndAll("the run is finished; members that stood by are not needed")]
-        if self._is_plain_and_broken(here):
-            return [EndAll("a member was lost and the others never joined: all start again")]
+        is_renewing = self.is_renewing and not self.is_leaving
+        why = self._why_end(here, is_renewing)
+        if why or is_renewing:
+            return [EndAll(why)] if why else []
         following = self._following()
         if following is not None:
             # Starting a process takes longer than forming a group: recovery first.
             return [Announce(following)]
+        if self._is_hopeless():
+            needed = f"{self.rule.fewest} members are the least"
+            self.fatal = self._ending(f"{needed}, {max(0, self.want - self.holes)} can still come")
+            return [EndAll(self.fatal.reason)]
         return [*self._parked(), *self._spawns(here)]
+
+    def _why_end(self, here: list[Member], is_renewing: bool) -> str:
+        """Why all that are left are to be ended now, if they are."""
+        if self.is_finished and not any(member.formed for member in here) and not self._are_on_their_own(here):
+            return "the run is finished; members that stood by are not needed"
+        # Of those that all start again who computes goes by itself, soon; the others know nothing of it.
+        is_going = any(member.name in self.generation.members and member.formed for member in here)
+        if is_renewing and (self.is_overdue or not is_going):
+            return "all members start again from memory"
+        if self._is_plain_and_broken(here):
+            return "a member was lost and the others never joined: all start again"
+        return ""
+
+    def _are_on_their_own(self, here: list[Member]) -> bool:
+        """Whether these have joined and never asked for a batch, as nobody has: each does what it does to its end."""
+        has_computed = any(member.formed for member in self.members.values())
+        return not has_computed and any(member.stage is Stage.ACTIVE for member in here)
 
     def announced(self, generation: Generation) -> list[str]:
         """A generation is in the journal: its members are active, those of the last one that are not in it leave. Who
@@ -259,6 +289,10 @@ class Roster:
         return 0 if self.generation.number else sum(member.code == Exit.FINISHED for member in self._tried())
 
     def _nobody_left(self) -> list[Order]:
+        failed = self._failed_at_the_end() if self.is_finished else None
+        if failed:
+            assert failed.code is not None
+            return [Finish(failed.code, f"finished, but {failed.name} {meaning(failed.code)} after that")]
         if self.is_finished or 0 < self._done() == len(self._tried()):
             return [Finish(Exit.FINISHED, "finished")]
         if self.is_leaving:
@@ -266,13 +300,27 @@ class Roster:
         # Those that never join cannot do with fewer: they were told how many they are.
         is_rigid = not (self.generation.number or self.may_join)
         if self.members and (self.want <= self.holes or (self.holes and is_rigid)):
-            code = self.first_code or Exit.CRASHED
-            return [
-                Finish(
-                    code if code > 0 else 128 - code, f"every member is gone ({meaning(code)}) and no restart is left"
-                )
-            ]
+            return [self._ending("every member is gone")]
         return [Spawn(self.want - self.holes)]
+
+    def _ending(self, why: str) -> Finish:
+        code = self.first_code or Exit.CRASHED
+        return Finish(code if code > 0 else 128 - code, f"{why} ({meaning(code)}) and no restart is left")
+
+    def _failed_at_the_end(self) -> Member | None:
+        """One of the last that computed who failed by itself when the others had finished; whoever is killed then has
+        nothing left to do.
+        """
+        last, meant = max(member.formed for member in self.members.values()), {int(code) for code in Exit}
+        meant.discard(Exit.CRASHED)
+        found = (member for member in self._tried() if member.formed == last and (member.code or 0) > 0)
+        return next((member for member in found if member.code not in meant), None)
+
+    def _is_hopeless(self) -> bool:
+        """Whether nobody computes and there will never be enough for it."""
+        is_over = self._broken() or not self._any(Stage.ACTIVE)
+        too_few = self.holes and self.rule.at_most(self.want - self.holes) is None
+        return bool(too_few and is_over and not (self.may_grow or self.is_finished or self.is_leaving))
 
     def _is_plain_and_broken(self, here: list[Member]) -> bool:
         """Members that never join cannot go on without the one that was lost."""
@@ -345,6 +393,8 @@ class Roster:
 
     def _why(self, chosen: list[str]) -> str:
         lost = self.lost()
+        if lost and all(self.members[name].code == Exit.AGAIN for name in lost):
+            return "start again"
         if lost:
             return f"lost {', '.join(lost)}"
         if not self.generation.number:
@@ -362,7 +412,7 @@ class Roster:
         missing -= self.holes
         if self.generation.number == 0:
             missing -= self.spares + self._done()
-        elif not self.is_settled() or not self.is_calm:
+        elif not self._broken() and not (self.is_settled() and self.is_calm):
             # A new process takes the processors from the first step of those who have just come together.
             return []
         return [Spawn(missing)] if missing > 0 else []
@@ -373,6 +423,7 @@ class Roster:
         alive = sum(self._stays(name) for name in self.generation.members)
         return [
             Park(
-                f"{alive} members are left and {self.rule.least} is the least: the state stays in memory till more come"
+                f"{alive} members are left and {self.rule.fewest} is the least: "
+                f"the state stays in memory till more come"
             )
         ]

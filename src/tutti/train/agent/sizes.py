@@ -19,6 +19,10 @@ class SizeRule:
     def legal(self) -> tuple[int, ...]:
         return tuple(size for size in range(self.least, self.most + 1) if not self.why_not(size))
 
+    @property
+    def fewest(self) -> int:
+        return min(self.legal(), default=self.least)
+
     def why_not(self, size: int) -> str:
         """Why a size is not legal; empty when it is."""
         if size < self.least or size > self.most:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
+from selectors import BaseSelector
+from typing import Protocol
 
 FLAGS, EXIT_CODE = 6, 49
 PF_EXITING = 0x4
@@ -100,6 +103,44 @@ class Watch:
         os.close(self._fd)
         if self._stat >= 0:
             os.close(self._stat)
+
+
+class Ended(Protocol):
+    """A process that may have ended, here or on another machine."""
+
+    pid: int
+
+    def reap(self) -> int | None: ...
+
+    def end_group(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Farewells:
+    """Sees off processes that were watched through a selector, and whatever they have left running."""
+
+    def __init__(self, selector: BaseSelector) -> None:
+        self._selector = selector
+        self._left_behind: set[int] = set()
+
+    def see_off(self, watch: Ended) -> int | None:
+        """The exit code of a process that has ended, which is then watched no longer; None while it runs."""
+        if watch.end_group():
+            self._left_behind.add(watch.pid)
+        code = watch.reap()
+        if code is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(watch)  # type: ignore[arg-type]
+            watch.close()
+        return code
+
+    def are_over(self) -> bool:
+        """Whether nothing is left of those that were seen off: what a member started and did not end (those that read
+        its data) is killed with it, and noted here when it is gone.
+        """
+        self._left_behind = {group for group in self._left_behind if not reap_group(group)}
+        return not self._left_behind
 
 
 def open_stat(pid: int) -> int:
