@@ -51,6 +51,9 @@ WINDOWS = 8
 SEEDS = 12
 """Seeds of generated load over which it is; they differ more than windows of a log."""
 WINDOW_JOBS = 600
+DRAWN_JOBS = 4 * WINDOW_JOBS
+"""Generated load is played for two weeks and not for three days: gangs as wide as the machine come every other day, and
+what they cost shows when they have waited."""
 COLUMNS = ("wait", "p99 wait", "completion", "over the bound", "utilisation", "goodput", "interruptions")
 PROMISES = ("promise error", "part of its lead", "late")
 FORECASTS = ("kth", "lublin", "hpc2n")
@@ -149,8 +152,9 @@ def section(name: str, jobs: int) -> str:
 def windows(name: str, jobs: int) -> list[Case]:
     """A load several times over: windows from all over a log, or other seeds."""
     if name not in LOGS:
-        return [drawn(jobs, load_in(name), seed) for seed in range(1, SEEDS + 1)]
+        return [drawn(jobs or DRAWN_JOBS, load_in(name), seed) for seed in range(1, SEEDS + 1)]
     log, options = read(name)
+    jobs = jobs or WINDOW_JOBS
     thin = max(len(log.rows) // (WINDOWS * jobs), 1) if log.kind == "philly" else 1
     rows = log.rows[::thin]
     last = max(len(rows) - jobs, 0)
@@ -298,7 +302,7 @@ def option(word: str, usual: str) -> str:
 
 def main() -> None:
     """Print the page."""
-    jobs, window, only = int(option("--jobs", "600")), int(option("--window", str(WINDOW_JOBS))), option("--only", "")
+    jobs, window, only = int(option("--jobs", "600")), int(option("--window", "0")), option("--only", "")
     wanted = [name for name in names() if only in name]
     whole = "--beside" not in sys.argv
     logs = FORECASTS if whole and not only and os.environ.get("TUTTI_TRACES") else ()
@@ -308,9 +312,8 @@ def main() -> None:
         told = pool.map(foretold, logs, repeat(jobs))
         found = list(compared)
         print(HEAD.format(jobs=f"{jobs:,}", fails=NODE_FAILS_EVERY // DAY))
-        print(
-            "\n".join([BESIDE.format(windows=WINDOWS, seeds=SEEDS, jobs=f"{window:,}"), *(each.row for each in found)])
-        )
+        sizes = {"jobs": f"{window or WINDOW_JOBS:,}", "drawn": f"{window or DRAWN_JOBS:,}"}
+        print("\n".join([BESIDE.format(windows=WINDOWS, seeds=SEEDS, **sizes), *(each.row for each in found)]))
         print("\n".join([KEPT, *(each.promises for each in found), verdicts(found), ""]), flush=True)
         print("\n".join(sections))
         if logs:
@@ -333,13 +336,14 @@ load a node fails every {fails} days on average, jobs save every half hour and n
 
 BESIDE = """## The default beside EASY
 
-Over {windows} windows of {jobs} jobs from all over each log, on generated load over {seeds} seeds: one window
-says little, because a single wide gang can make the wait of a thousand jobs. Wait and completion are of all windows
-together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 % interval of
+Over {windows} windows of {jobs} jobs from all over each log, on generated load over {seeds} seeds of {drawn} jobs:
+one window says little, because a single wide gang can make the wait of a thousand jobs. Wait and completion are of all
+windows together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 % interval of
 its mean: while jobs keep coming, and until the last of them has ended. Whoever lets short gangs pass has more work left
 when the last job is submitted, once, however long the window is: see
-[one decision](../decisions/0015-nobody-is-put-off-for-long.md) and
-[the next](../decisions/0016-the-shortest-behind-the-promise.md).
+[one decision](../decisions/0015-nobody-is-put-off-for-long.md),
+[the next](../decisions/0016-the-shortest-behind-the-promise.md) and what
+[a bound on waiting](../decisions/0017-what-a-bound-on-waiting-costs.md) costs.
 
 | load | offered | wait | completion | goodput | until done |
 |---|---:|---:|---:|---:|---:|"""

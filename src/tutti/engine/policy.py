@@ -81,7 +81,7 @@ class Reservation(Data, frozen=True):
     """Promises assume that running gangs end by this percentile of their estimates."""
     backfill: Term = Term.SHORTEST
     """What gangs behind the promises are tried by, after how urgent they are; `age` keeps the queue's order."""
-    max_wait: Duration = 7 * DAY
+    max_wait: Duration = 14 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (
         Break.BETTER_START,
