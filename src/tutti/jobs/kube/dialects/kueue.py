@@ -12,19 +12,16 @@ MAX_TIME = f"{PREFIX}max-exec-time-seconds"
 INDEX, INDEX_LABEL = f"{PREFIX}pod-group-pod-index", f"{PREFIX}pod-group-pod-index-label"
 QUEUE, ADMITTED = f"{PREFIX}queue-name", f"{PREFIX}local-queue-name"
 """Where a user put the pod, and what Kueue writes on the pods of a Job that it let in: those say nothing else."""
+ROLE = f"{PREFIX}role-hash"
 SLICES = (f"{PREFIX}podset-slice-size", f"{PREFIX}podset-slice-required-topology")
 
 
 def of_pod(pod: Pod) -> Member | None:
     """By label."""
-    labels = pod.metadata.labels or {}
+    labels, annotations = pod.metadata.labels or {}, pod.metadata.annotations or {}
     name = labels.get(LABEL)
-    index = labels.get((pod.metadata.annotations or {}).get(INDEX_LABEL) or INDEX, "")
-    return (
-        Member(NAME, name, labels.get(f"{PREFIX}role-hash", ""), int(index) if index.isdigit() else -1)
-        if name
-        else None
-    )
+    index = labels.get(annotations.get(INDEX_LABEL) or INDEX, "")
+    return Member(NAME, name, annotations.get(ROLE, ""), int(index) if index.isdigit() else -1) if name else None
 
 
 def local_queue(pod: Pod) -> str:

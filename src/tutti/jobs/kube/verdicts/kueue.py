@@ -24,7 +24,7 @@ ROWS = (
     known(
         POD, f"annotation {PREFIX}retriable-in-group", "whether a member is tried again is Kueue's business", "false"
     ),
-    honoured(POD, f"label {PREFIX}role-hash", "abc", "the part of the group it is of"),
+    honoured(POD, f"annotation {PREFIX}role-hash", "abc", "the part of the group it is of"),
     honoured(POD, f"label {PREFIX}pod-group-pod-index", "7", "its rank"),
     honoured(
         POD,
