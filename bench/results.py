@@ -338,9 +338,9 @@ BESIDE = """## The default beside EASY
 
 Over {windows} windows of {jobs} jobs from all over each log, on generated load over {seeds} seeds of {drawn} jobs:
 one window says little, because a single wide gang can make the wait of a thousand jobs. Wait and completion are of all
-windows together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 % interval of
-its mean: while jobs keep coming, and until the last of them has ended. Whoever lets short gangs pass has more work left
-when the last job is submitted, once, however long the window is: see
+windows together, with the number of windows in which `balanced` has no more; goodput is in points, with the 95 %
+interval of its mean: while jobs keep coming, and until the last of them has ended. Whoever lets short gangs pass has
+more work left when the last job is submitted, once, however long the window is: see
 [one decision](../decisions/0015-nobody-is-put-off-for-long.md),
 [the next](../decisions/0016-the-shortest-behind-the-promise.md) and what
 [a bound on waiting](../decisions/0017-what-a-bound-on-waiting-costs.md) costs.

@@ -453,6 +453,7 @@ def test_changes_are_told_as_they_happen(shared):
     news = shared.client.events()
     seen = []
     job = shared.submit("true", name="seen")
+    job.wait()
     for event in news:
         seen.append((event["kind"], event["job"], event["state"]))
         if event["state"] == "finished":

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -81,19 +81,22 @@ class Client:
             headers[name.lower()] = value.strip()
         return int(first.split()[1]), headers
 
-    def events(self, after: int = -1) -> Iterator[Answer]:
-        """What changes, as it does, on a connection of its own; ends when the daemon does."""
+    def events(self, after: int = -1) -> Generator[Answer, None, None]:
+        """What changes from now on, as it does, on a connection of its own; ends when the daemon does."""
         other = Client(self.home)
         other._connect()
         assert other._socket is not None
         other._socket.sendall(f"GET /v1/events?after={after} HTTP/1.1\r\nHost: tutti\r\n\r\n".encode())
         other._head()
+        return other._told()
+
+    def _told(self) -> Generator[Answer, None, None]:
         try:
-            for line in other._file:
+            for line in self._file:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
         finally:
-            other.close()
+            self.close()
 
     def close(self) -> None:
         """Hang up."""

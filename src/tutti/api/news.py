@@ -29,9 +29,11 @@ class Feed:
         self._recent.append(News(id=self._number, kind=kind, job=job, state=state))
         self._changed.set()
 
-    async def listen(self, after: int) -> AsyncIterator[News]:
-        """Changes after a number, as they happen; below 0, only those from now on."""
-        seen = self._number if after < 0 else after
+    def listen(self, after: int) -> AsyncIterator[News]:
+        """Changes after a number, as they happen; below 0, those from this call on, whenever the first is asked for."""
+        return self._listen(self._number if after < 0 else after)
+
+    async def _listen(self, seen: int) -> AsyncIterator[News]:
         while True:
             fresh = [news for news in self._recent if news.id > seen]
             for news in fresh:

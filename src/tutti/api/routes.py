@@ -110,10 +110,11 @@ async def _metrics(service: Service) -> Response:
 async def _news(service: Service, request: Request) -> Response:
     last = request.headers.get("last-event-id", "")
     after = int(last) if last.isdigit() else request.number("after", -1)
+    heard = service.news(after)
 
     async def stream() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        async for news in service.news(after):
+        async for news in heard:
             yield b"id: %d\nevent: %s\ndata: %s\n\n" % (news.id, news.kind.encode(), msgspec.json.encode(news))
 
     return Response(kind="text/event-stream", stream=stream(), headers={"Cache-Control": "no-store"})

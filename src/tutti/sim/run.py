@@ -22,6 +22,7 @@ from tutti.engine.world import World
 
 from .agenda import Agenda, Rank
 from .backend import Cluster, News, devices, nobody
+from .interrupts import Interrupts, held_back
 from .predict import Predictor
 from .record import Record
 from .task import PLAIN, Task, Workload
@@ -117,17 +118,19 @@ class Simulation:
         self._size = sum(node.capacity.get(resource, 0) for node in listing.nodes)
 
     def run(self, progress: Progress | None = None, until: int = NEVER) -> Record:
-        """Go on until nothing more can happen, or until a moment in virtual time."""
+        """Go on until nothing more can happen, or until a moment in virtual time. Interrupts come between steps."""
         self._next_arrival(self.now)
-        with rarely_collecting():
-            self._play(progress, until)
+        with rarely_collecting(), held_back() as interrupts:
+            self._play(progress, until, interrupts)
         if self.driver.ledger is not None:
             self.settle()
         return self.record
 
-    def _play(self, progress: Progress | None, until: int) -> None:
+    def _play(self, progress: Progress | None, until: int, interrupts: Interrupts) -> None:
         runs, steps = self.cluster.runs, 0
         while (runs or not self._all_here) and (moment := self._next_moment()) <= until and moment < NEVER:
+            if interrupts.came:
+                raise KeyboardInterrupt
             self.now = moment
             self._step(moment)
             steps += 1
