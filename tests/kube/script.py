@@ -212,13 +212,16 @@ class Script:
         await self.stage.make_one(pod(plain[0], gpus=int(plain[1]), scheduler="other", nodeName=plain[2]))
 
     async def do_heard(self, plain: list[str], _said: dict[str, str]) -> None:
-        """heard PLURAL N: the scheduler knows so many of a kind"""
+        """heard PLURAL N: the scheduler knows so many of a kind, as they are now"""
         assert self.scheduler is not None
         listeners = self.scheduler.listeners.items()
-        listener = next(found for path, found in listeners if path.endswith(f"/{plain[0]}"))
+        path, listener = next(pair for pair in listeners if pair[0].endswith(f"/{plain[0]}"))
+        metas = [each["metadata"] for each in await self.stage.items(path)]
+        written = {meta["uid"]: int(meta["resourceVersion"]) for meta in metas}
 
         async def check() -> bool:
-            return len(listener.known) == int(plain[1])
+            heard = {uid: int(version) for uid, (version, _) in listener.known.items()}
+            return len(heard) == int(plain[1]) and all(heard[uid] >= written.get(uid, 0) for uid in heard)
 
         await self.play.until(check, f"{plain[1]} {plain[0]}")
 

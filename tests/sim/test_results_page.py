@@ -41,9 +41,10 @@ def test_every_load_has_a_row_for_every_policy(page: str) -> None:
     beside, *parts, told = page.split("\n## ")[1:]
     names = [*LOGS, *(f"generated, load {load}, faults" for load in LOADS)]
     assert [part.partition("\n")[0] for part in parts] == names
-    jobs = re.search(r"windows of ([\d,]+) jobs", beside)
+    jobs = re.search(r"windows of ([\d,]+) jobs.* seeds of ([\d,]+) jobs", beside)
     assert jobs is not None
-    assert beside.startswith(BESIDE.format(windows=WINDOWS, seeds=SEEDS, jobs=jobs[1]).removeprefix("## "))
+    head = BESIDE.format(windows=WINDOWS, seeds=SEEDS, jobs=jobs[1], drawn=jobs[2])
+    assert beside.startswith(head.removeprefix("## "))
     assert KEPT in beside
     rows = [row.split("|")[1].strip() for row in beside.splitlines() if row.startswith("| ")]
     assert rows == ["load", *names, "load", *names]
