@@ -1,6 +1,7 @@
 """Cases as lines of text: nodes, groups and pods in; bindings, conditions and reasons out. See cases/*.yaml."""
 
 import asyncio
+import re
 import shlex
 from typing import Any
 
@@ -216,21 +217,34 @@ class Script:
         assert self.scheduler is not None
         listeners = self.scheduler.listeners.items()
         path, listener = next(pair for pair in listeners if pair[0].endswith(f"/{plain[0]}"))
+
+        async def check() -> bool:
+            return len(listener.known) == int(plain[1])
+
+        await self._up_to_date(path)
+        await self.play.until(check, f"{plain[1]} {plain[0]}")
+
+    async def _up_to_date(self, path: str, uid: str = "") -> None:
+        """Until what the scheduler has heard of a kind is what is written there now, one object included."""
+        listener = self.scheduler.listeners.get(path) if self.scheduler is not None else None
+        if listener is None:
+            return
         metas = [each["metadata"] for each in await self.stage.items(path)]
         written = {meta["uid"]: int(meta["resourceVersion"]) for meta in metas}
 
         async def check() -> bool:
             heard = {uid: int(version) for uid, (version, _) in listener.known.items()}
-            return len(heard) == int(plain[1]) and all(heard[uid] >= written.get(uid, 0) for uid in heard)
+            return (not uid or uid in heard) and all(heard[each] >= written.get(each, 0) for each in heard)
 
-        await self.play.until(check, f"{plain[1]} {plain[0]}")
+        await self.play.until(check, f"the latest of {path}")
 
     async def do_thing(self, plain: list[str], said: dict[str, str]) -> None:
         """thing JSON: any object, with its status where it has one"""
         body = msgspec.json.decode(" ".join(plain).encode())
-        await self.stage.make_one(body)
+        made, path = await self.stage.make_one(body), path_of(body)
         if "status" in body:
-            await self.stage.patch(f"{path_of(body)}/{body['metadata']['name']}/status", {"status": body["status"]})
+            await self.stage.patch(f"{path}/{body['metadata']['name']}/status", {"status": body["status"]})
+            await self._up_to_date(re.sub("/namespaces/[^/]+", "", path), made["metadata"]["uid"])
 
     # -- what happens
 
