@@ -1,12 +1,13 @@
 """Why each gang waits, worked out when somebody asks: most plans are carried out without anybody asking."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from .desk import Desk, wait
 from .gate import gate, over_quota
 from .model import Job, Token
-from .plan import Outlined, Reason
+from .plan import Outlined, Plan, Reason
 from .verdict import MISSING, Verdict
+from .view import View
 from .whole import shapes_of
 
 
@@ -81,3 +82,35 @@ class Answers(Outlined):
         if verdict is None:
             verdict = self._verdicts[alike] = Verdict(self._desk, next(iter(shapes_of(self._desk, job))))
         return verdict
+
+
+class Deferred(Outlined):
+    """Answers of a plan that was made without looking at anybody closely. Whoever asks makes it be looked at."""
+
+    def __init__(self, view: View, started: set[str], deliberate: Callable[[], Plan]) -> None:
+        self._view = view
+        self._started = started
+        self._deliberate = deliberate
+        self._found: Mapping[str, Reason] | None = None
+        self._waiting: set[str] | None = None
+
+    @property
+    def _answers(self) -> Mapping[str, Reason]:
+        if self._found is None:
+            self._found = self._deliberate().answers
+        return self._found
+
+    def __getitem__(self, name: str) -> Reason:
+        return self._answers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def outline(self, name: str) -> Reason | None:
+        """Why a gang waits, without finding out which room is short; None where it does not wait."""
+        if self._waiting is None:
+            self._waiting = {self._view.held(slot).gang.name for slot in self._view.queued} - self._started
+        return MISSING[Token.NO_CAPACITY] if name in self._waiting else None

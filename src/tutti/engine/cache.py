@@ -1,8 +1,9 @@
 """What may be remembered between two decisions. It only ever saves time: with an empty one the plan is the same."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .estimate import run_time
+from .head_count import HeadCount
 from .lineup import Lineup
 from .model import NEVER, Coupling, Gang, Job, Queue
 from .order import Standing
@@ -36,6 +37,12 @@ class Kin:
         """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
         self.sizes: dict[tuple[int, int], Sizes] = {}
         self._displaces: dict[object, int] = {}
+
+    def is_sound(self, found: Callable[[], bool]) -> bool:
+        """Whether nothing is wrong with them; asked once for all where nobody knows yet."""
+        if self.flaw is UNKNOWN and found():
+            self.flaw = None
+        return self.flaw is None
 
     def displaces(self, other: "Kin") -> int:
         """How many members of another kind find no seat for each member of this one, at least, wherever it sits."""
@@ -140,6 +147,7 @@ class Cache:
         self.behind = Standing()
         """The same gangs in the order in which those behind the promises are tried, where that is another."""
         self.lineup = Lineup()
+        self.head_count = HeadCount()
         self._cards: dict[str, Card] = {}
         self._kin: dict[object, Kin] = {}
         self._numbers: dict[object, int] = {}

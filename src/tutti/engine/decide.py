@@ -1,12 +1,15 @@
 """What to do about a view. One pure function; the cycle below is the whole of the scheduler."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import filterfalse
 
+from .alone import alone
 from .answers import Answers
 from .cache import Cache, Card
 from .company import keep_windows_apart
 from .consolidate import consolidate, may_consolidate
+from .counted import counted
 from .desk import Desk
 from .gate import gate, over_quota
 from .lineup import Line, hopeless_kinds
@@ -41,8 +44,24 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
     """Choose what to do now, and say why every gang that waits does so. The cache may only save time."""
     if not (view.queued or view.watched or view.draining):
         return Plan(view.number, now)
+    if cache is None:
+        return deliberate(view, now, policy)
+    cache.forget(view)
+    return at_a_glance(view, now, policy, cache) or deliberate(view, now, policy, cache)
+
+
+def at_a_glance(view: View, now: int, policy: Policy, cache: Cache) -> Plan | None:
+    """The same plan where it is clear without looking closely; None where it is not."""
+    if not view.queued:
+        return None
+    closely = partial(deliberate, view, now, policy)
+    plan = counted(view, now, policy, cache, closely)
+    return plan or (alone(view, now, policy, cache, closely) if len(view.queued) == 1 else None)
+
+
+def deliberate(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
+    """The same, looking at everybody who waits or may have to change, in the light of what is free where and when."""
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
-    desk.cache.forget(view)
     keep_windows_apart(desk)
     if view.watched:
         hold_targets(desk)

@@ -8,7 +8,7 @@ import numpy as np
 from .cache import Cache, Card
 from .estimate import run_time
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
-from .place import Need, Seating
+from .place import Need, Seating, seats_of
 from .plan import AnyAction, Reason
 from .policy import Policy
 from .profile import Bools, Ints, Profile
@@ -281,11 +281,7 @@ class Desk:
 
     def seats(self, need: Need, seating: Seating) -> Seats:
         """A seating as nodes in rank order, which is the order of the line."""
-        if len(seating.positions) == 1:
-            return Seats((int(self.view.by_line[seating.positions[0]]),), (int(seating.counts[0]),), need.shape)
-        order = np.argsort(seating.positions, kind="stable")
-        nodes = self.view.by_line[seating.positions[order]]
-        return Seats(tuple(nodes.tolist()), tuple(seating.counts[order].tolist()), need.shape)
+        return seats_of(self.view, need, seating)
 
     def are_there(self, seats: Sequence[Seats]) -> bool:
         """Whether every node these seats name still exists."""

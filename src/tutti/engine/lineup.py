@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from .model import NEVER, Job
 from .news import News
-from .policy import ALL
+from .policy import ALL, Policy
+from .view import View
 
 if TYPE_CHECKING:
+    from .cache import Rules
     from .desk import Desk
 
 Ints = NDArray[np.int64]
@@ -142,12 +144,15 @@ def hopeless_kinds(desk: "Desk") -> int:
 
 
 def _may_pass_over(desk: "Desk") -> bool:
-    return not (desk.policy.place.migrate or desk.is_strict or desk.rules.sliced or _somebody_may_reclaim(desk))
+    if desk.policy.place.migrate or desk.is_strict or desk.rules.sliced:
+        return False
+    return not somebody_may_reclaim(desk.view, desk.policy, desk.rules)
 
 
-def _somebody_may_reclaim(desk: "Desk") -> bool:
-    rules, view = desk.policy.reclaim, desk.view
-    if (rules.surplus and view.watched) or (rules.quota and desk.rules.guaranteed):
+def somebody_may_reclaim(view: View, policy: Policy, queues: "Rules") -> bool:
+    """Whether any waiting gang could possibly be given what others hold."""
+    rules = policy.reclaim
+    if (rules.surplus and view.watched) or (rules.quota and queues.guaranteed):
         return True
     if not rules.priority or not view.seated:
         return False

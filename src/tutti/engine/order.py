@@ -235,6 +235,10 @@ class Standing:
         if changed:
             self._enter(gauge, order, changed, [view.held(slot) for slot in changed])
 
+    def only_line(self) -> list[int] | None:
+        """The gangs of the one line there is, in turn; None where there are several."""
+        return list(map(_slot, *self.lines.values())) if len(self.lines) == 1 else None
+
     def place(self, slot: int) -> tuple[int, int]:
         """Where the gang stands in its line, from 1, and how many stand there; 0 when it is on hold or not waiting."""
         if slot not in self._places:

@@ -1,12 +1,13 @@
 """Where could the members of a role sit? Whole roles over classes of interchangeable nodes, never member by member."""
 
 from math import lcm
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .estimate import sizes
-from .model import Arrange, Gang, Role
+from .model import Arrange, Gang, Role, Seats
 from .profile import Ask, Bools, Ints, Profile
 from .sizes import Sizes, largest_legal, role_rule
 from .topology import NODE, NOWHERE
@@ -98,6 +99,15 @@ class Seating:
     def empty(cls) -> "Seating":
         """Nobody anywhere."""
         return cls(np.zeros(0, np.intp), np.zeros(0, np.int64))
+
+
+def seats_of(view: View, need: Need, seating: Seating) -> Seats:
+    """A seating as nodes in rank order, which is the order of the line."""
+    if len(seating.positions) == 1:
+        return Seats((int(view.by_line[seating.positions[0]]),), (int(seating.counts[0]),), need.shape)
+    order = np.argsort(seating.positions, kind="stable")
+    nodes = view.by_line[seating.positions[order]]
+    return Seats(tuple(nodes.tolist()), tuple(seating.counts[order].tolist()), need.shape)
 
 
 def _main(view: View, ask: dict[str, int]) -> tuple[int, int]:
@@ -272,8 +282,8 @@ class Outlook:
             return self._spread(fits, size)
         whole = (fits >= size).nonzero()[0]
         if len(whole):
-            column = self._best(whole, size, prefer)
-            return Seating(self.profile.nodes_in(column, 1), np.array([size]))
+            tight = self._tight(whole, size, prefer)
+            return Seating(self.profile.first_of(tight), np.array([size]))
         return None if self.need.one_node else self._fill_many(fits, size, prefer)
 
     def _fill_many(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
@@ -327,15 +337,19 @@ class Outlook:
         return Seating(np.array(list(held), np.intp), np.array(list(held.values()), np.int64))
 
     def _best(self, columns: NDArray[np.intp], members: int, prefer: Ints | None) -> int:
-        """The column where so many members on one node leave the least behind."""
+        """The column where so many members on one node leave the least behind; ties go to the first in line."""
+        tight = self._tight(columns, members, prefer)
+        return int(tight[np.argmin(self.profile.positions()[tight])]) if len(tight) > 1 else int(tight[0])
+
+    def _tight(self, columns: NDArray[np.intp], members: int, prefer: Ints | None) -> NDArray[np.intp]:
+        """The columns where so many members on one node leave the least behind."""
         if len(columns) == 1:
-            return int(columns[0])
+            return columns
         if prefer is not None:
             liking = np.minimum(prefer[columns], members)
             columns = columns[liking == liking.min()]
         left = self._left(columns, np.int64(members))
-        columns = columns[left == left.min()]
-        return int(columns[np.argmin(self.profile.positions()[columns])]) if len(columns) > 1 else int(columns[0])
+        return cast("NDArray[np.intp]", columns[left == left.min()])
 
     def _left(self, columns: NDArray[np.intp], members: "Ints | np.int64") -> Ints:
         if self.need.main < 0:

@@ -333,6 +333,15 @@ class Profile:
             known = self._nodes[column] = np.flatnonzero(self._columns() == column)
         return known[:most]
 
+    def first_of(self, columns: Rows) -> Rows:
+        """The position in line of the first node of any of these columns."""
+        column_of = self._columns()
+        if len(columns) == 1:
+            return np.array([(column_of == columns[0]).argmax()])
+        among = np.zeros(self.count, np.bool_)
+        among[columns] = True
+        return np.array([among[column_of].argmax()])
+
     def nodes_of(self, columns: Rows, nodes: Ints, members: Ints) -> tuple[Rows, Ints]:
         """The first so many nodes of each of these columns, by position in line, and the members on each of them."""
         if nodes.max(initial=1) == 1:

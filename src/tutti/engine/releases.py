@@ -36,14 +36,18 @@ class Releases:
         return back
 
 
+def percentile(percent: int) -> int:
+    """The column of expected ends that promises are made with."""
+    return 0 if percent <= 50 else 1 if percent <= 90 else 2
+
+
 def expected(view: View, now: int, percent: int) -> Ints:
     """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
-    which = 0 if percent <= 50 else 1 if percent <= 90 else 2
+    which = percentile(percent)
     ends = view.ends[:, which].copy()
     for slot in (ends < now).nonzero()[0].tolist():
         if slot in view.seated:
-            later = (int(end) for end in view.ends[slot, which + 1 :] if end >= now)
-            ends[slot] = next(later, 0) or overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
+            ends[slot] = late_end(view, slot, now, which)
     # What is due this very moment is not late yet: it ends the next.
     np.maximum(ends, now + 1, out=ends)
     for leaver in view.leaving:
@@ -51,3 +55,12 @@ def expected(view: View, now: int, percent: int) -> Ints:
         if life.state is State.DRAINING:
             ends[leaver] = min(int(ends[leaver]), max(life.leave_by, now + 1))
     return ends
+
+
+def late_end(view: View, slot: int, now: int, which: int) -> int:
+    """When a running gang that should be over by now, or is about to be, is expected to end."""
+    if view.ends.item(slot, which) < now:
+        later = (int(end) for end in view.ends[slot, which + 1 :] if end >= now)
+        end = next(later, 0) or overrun_end(int(view.begun[slot]), int(view.ends[slot, 2]), now)
+        return max(end, now + 1)
+    return now + 1
