@@ -153,6 +153,21 @@ def test_nothing_is_written_once_the_lease_could_be_taken(lease):
         held.fence()
 
 
+def test_a_leader_that_could_not_write_gives_up_even_if_the_lease_is_still_its_own(lease):
+    held, clock = lease
+    held.duration = 0.4
+
+    async def renewed():
+        return True
+
+    held._try = renewed
+    clock.now += 10.1
+    with pytest.raises(Fenced):
+        held.fence()
+    asyncio.run(asyncio.wait_for(held.keep(), 30))
+    assert held.has_missed
+
+
 def test_a_candidate_trusts_only_its_own_clock(lease):
     held, clock = lease
     # The holder's clock is a day behind; what counts is how long we ourselves have seen it unchanged.

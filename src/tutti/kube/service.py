@@ -102,7 +102,7 @@ class Service:
             waiting=waiting,
             running=len(scheduler.jobs()) - waiting,
             policy=scheduler.driver.policy.name,
-            trouble=[notice.sentence for notice in scheduler.notices[-5:]],
+            trouble=[*scheduler.teller.pen.refusals.values(), *(notice.sentence for notice in scheduler.notices[-5:])],
         )
 
     async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
