@@ -142,6 +142,7 @@ def test_a_leader_that_is_told_to_stop_lets_the_next_one_in_after_its_last_answe
             proxy.before = slow
             await play.stage.make(*gang("a", 4))
             assert await asyncio.wait_for(old.wait(), 60) == 0
+        assert "written" in order[:-1], order
         assert order[-1] == "let go", order
         async with play.scheduler():
             await play.until_bound("a-")

@@ -34,6 +34,7 @@ from tutti.engine.record import record
 from tutti.engine.remedy import affordable, remedies
 from tutti.engine.world import Touched
 from tutti.errors import Misused, NotFound, Refused
+from tutti.jobs.problems import nearest
 from tutti.views.moments import clock
 from tutti.views.plan import plan_lines
 from tutti.views.story import story_lines
@@ -343,7 +344,8 @@ def meant(name: str, known: list[str]) -> str:
     if len(close) > 1:
         raise Misused(f"{name!r} may be {' or '.join(sorted(close)[:4])}.", hint=f"tutti kube why {min(close)}")
     if not close:
-        raise NotFound(f"no gang is called {name!r}.", hint="tutti kube queue")
+        plain = [word for words in parts.values() for word in words]
+        raise NotFound(f"no gang is called {name!r}.", hint=nearest(name, plain, "tutti kube queue"))
     return close[0]
 
 
