@@ -41,6 +41,7 @@ from tutti.views.story import story_lines
 from tutti.views.why import why_json, why_lines
 
 from . import rows
+from .choice import choices, plainly
 from .story import story
 
 if TYPE_CHECKING:
@@ -167,6 +168,9 @@ class Service:
             told = (await asyncio.to_thread(seer.forecast, view, now, policy, [key])).get(key)
         tell = forecast_text(told, now)
         lines = why_lines(found, helps, tell, lambda at: "now" if at <= now else clock(at, now))
+        seen = self.scheduler.mirror.gangs.get(key)
+        asked = choices(seen, self.scheduler.mirror.grounds) if seen is not None and waits else []
+        lines = plainly(lines, asked)
         token = found.token.value if found.token else ""
         explanation, forecast = why_json(found, helps), forecast_json(told)
         return t.Why(

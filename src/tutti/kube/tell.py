@@ -22,6 +22,7 @@ from tutti.jobs.kube.objects import Thing
 from tutti.views.why import sentence as in_words
 
 from .api import APPLY, STRATEGIC, Api, ApiError, Fenced
+from .choice import choices
 from .gangs import GangSeen, Seen
 from .http import Broken
 from .kinds import Served
@@ -315,6 +316,8 @@ class Teller:
         plain = reason.token in (Token.WAITING_FOR_MEMBERS, Token.INVALID)
         if not plain and time.monotonic() < self._until:
             text = self._explained(gang.key) or text
+            asked = choices(gang, self.mirror.grounds) if reason.token in NODES_HELP else []
+            text += f" It asks for {'; '.join(asked)}." if asked else ""
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text
 
