@@ -120,7 +120,7 @@ class Soak:
             queue, gpus = f"team-{self.draw.choice('aab')}", self.draw.choice([2, 4, 8])
             run_for = self.draw.uniform(2, 8)
             more: Manifest = {"priorityClassName": "high"} if self.draw.random() < 0.15 else {}
-            self.sizes[name] = members if kind != "job" else 1
+            self.sizes[name] = members
             if kind == "plain":
                 made = plain(name, queue, members, gpus, run_for, **more)
             else:

@@ -26,6 +26,7 @@ CLUSTER_KINDS = (
 )
 SPACED_KINDS = (
     ("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues"),
+    ("kueue.x-k8s.io", "v1beta2", "Workload", "workloads"),
     ("batch.volcano.sh", "v1alpha1", "Job", "jobs"),
     ("scheduling.x-k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
     ("scheduling.sigs.k8s.io", "v1alpha1", "ElasticQuota", "elasticquotas"),
@@ -149,6 +150,9 @@ def mark(  # noqa: PLR0911 - one way of saying it per dialect
                     "yunikorn.apache.org/task-groups": groups,
                 },
             }
+        case "kueue" if "workload" in said:
+            podset = {"kueue.x-k8s.io/podset": said.get("podset", "main")}
+            return {"annotations": {"kueue.x-k8s.io/workload": said["workload"]}, "labels": podset}
         case "kueue":
             annotations = {"kueue.x-k8s.io/pod-group-total-count": str(total)}
             if "topology" in said:

@@ -1,6 +1,7 @@
 """Between us and the API server: gaps, expired tokens, replicas that take over, floods, huge objects."""
 
 import asyncio
+import json
 import signal
 
 import pytest
@@ -239,6 +240,29 @@ def test_a_bad_kubeconfig_is_one_clear_error(tmp_path, text, says):
     path.write_text(text)
     with pytest.raises(Misused, match=says):
         find(str(path))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "says"),
+    [
+        ({"certificate-authority-data": "bm90IGEgY2VydA=="}, {}, "certificates of context"),
+        ({"certificate-authority-data": "%"}, {}, "certificates of context"),
+        ({}, {"client-certificate": "none.crt", "client-key": "none.key"}, "none.crt"),
+        ({"server": "https://a:b"}, {}, "names no server"),
+        ({"server": "ftp"}, {}, "names no server"),
+    ],
+)
+def test_certificates_and_servers_that_make_no_sense(tmp_path, cluster, user, says):
+    file = tmp_path / "config"
+    written = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"} | cluster}],
+        "users": ["nonsense", {"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    file.write_text(json.dumps(written))
+    with pytest.raises(Misused, match=says):
+        from_file(file)
 
 
 def test_a_missing_kubeconfig(tmp_path):

@@ -316,3 +316,44 @@ def test_members_that_nobody_makes_again_are_told_once(play, monkeypatch):
         return sum(event["reason"] == "HeldPartial" for event in events)
 
     play(scene)
+
+
+def test_nothing_is_nested_so_deeply_that_it_ends_the_scheduler(play):
+    """In an annotation of a group, in one of a pod, and in a field, as deeply as the API server takes it."""
+    levels = "[" * 60_000
+    topology = "gang.scheduling.koordinator.sh/network-topology-spec"
+    odd: dict[str, Any] = {
+        "name": "odd",
+        "namespace": "default",
+        "annotations": {topology: f'{{"gatherStrategy":{levels}'},
+    }
+    nested: Any = []
+    for _ in range(3000):
+        nested = [nested]
+
+    async def scene(play):
+        await play.nodes(1)
+        kinds = ("native", "koordinator", "volcano")
+        async with play.scheduler(Config(dialects=kinds)) as scheduler:
+            body = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": odd}
+            await play.stage.make_one(body | {"spec": {"minMember": 1}})
+            body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "deep"}}
+            await play.stage.make_one(body | {"spec": {"capability": nested}})
+            named = {
+                f"gang.scheduling.koordinator.sh/{key}": said for key, said in (("name", "x"), ("min-available", "1"))
+            }
+            named[topology] = levels
+            await play.stage.make_one(pod("odd-0", gpus=8, annotations=named))
+            await play.stage.make(*gang("a", 1))
+            assert len(await play.until_bound("a-")) == 1
+
+            async def told():
+                events = await play.stage.items("/apis/events.k8s.io/v1/events")
+                said = [(e["regarding"]["name"], e["note"]) for e in events if e["reason"] == "Misdeclared"]
+                return sorted(name for name, _ in said) == ["deep", "odd-0"]
+
+            await play.until(told, "one event each")
+        async with play.scheduler(Config(dialects=kinds)) as scheduler:
+            assert len(scheduler.mirror.pods) == 2
+
+    play(scene)

@@ -63,7 +63,7 @@ def test_the_page_of_one_box_shows_a_cluster(play):
             why = await read("/v1/jobs/default%2Fb/why")
             assert why["lines"][0].startswith("default/b is waiting: NoCapacity")
             story = await read("/v1/jobs/a/story")
-            assert any("got nodes" in line for line in story["lines"])
+            assert any("got a node" in line for line in story["lines"])
             cells = [cell["state"] for row in (await read("/v1/nodes"))["nodes"] for cell in row["devices"]]
             assert cells.count("free") == cells.count("busy") + cells.count("starting") == 8
             assert (await read("/v1/queues"))["queues"][0]["waiting"] == 1
@@ -74,7 +74,7 @@ def test_the_page_of_one_box_shows_a_cluster(play):
                 assert (await read(path))["schema"] == "tutti/v1"
             assert b"<html" in (await asked(pages, "/")).body
             assert b"default/a" in (await asked(pages, "/plain", play.rig.admin)).body
-            assert b"got nodes" in (await asked(pages, "/plain/default%2Fa", play.rig.admin)).body
+            assert b"got a node" in (await asked(pages, "/plain/default%2Fa", play.rig.admin)).body
             assert (await asked(pages, "/v1/jobs/none", play.rig.admin)).status == 404
 
     play(scene)
@@ -151,6 +151,21 @@ def test_nothing_is_written_once_the_lease_could_be_taken(lease):
     clock.now += 10.1
     with pytest.raises(Fenced):
         held.fence()
+
+
+def test_a_leader_that_could_not_write_gives_up_even_if_the_lease_is_still_its_own(lease):
+    held, clock = lease
+    held.duration = 0.4
+
+    async def renewed():
+        return True
+
+    held._try = renewed
+    clock.now += 10.1
+    with pytest.raises(Fenced):
+        held.fence()
+    asyncio.run(asyncio.wait_for(held.keep(), 30))
+    assert held.has_missed
 
 
 def test_a_candidate_trusts_only_its_own_clock(lease):

@@ -17,6 +17,8 @@ Object = dict[str, Any]
 NOW = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 GPU, SPACE = "nvidia.com/gpu", "ml"
 TASKS = "yunikorn.apache.org/task-groups"
+LET_IN = ("kueue.x-k8s.io/workload", "kueue.x-k8s.io/podset")
+"""What Kueue writes on the pods of a job that it let in."""
 API = {
     "native": "scheduling.k8s.io/v1beta1",
     "coscheduling": "scheduling.x-k8s.io/v1alpha1",
@@ -47,6 +49,7 @@ MARKS: dict[str, Object] = {
         "labels": {"kueue.x-k8s.io/pod-group-name": "g"},
         "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
     },
+    "kueue job": {"annotations": {"kueue.x-k8s.io/workload": "w"}, "labels": {"kueue.x-k8s.io/podset": "main"}},
     "yunikorn": {
         "labels": {"applicationId": "g"},
         "annotations": {"yunikorn.apache.org/task-group-name": "tg", TASKS: '[{"name":"tg","minMember":2}]'},
@@ -63,6 +66,7 @@ class Scene:
 
     def __init__(self, dialect: str, row: Row, pods: str) -> None:
         self.dialect, self.row = dialect, row
+        self.is_job = dialect == "kueue" and (row.on == "Workload" or row.name in LET_IN)
         first = dialect == "native" and (row.on == "Workload" or "workloadRef" in row.key)
         self.things = [self.thing("PriorityClass", "high", api="scheduling.k8s.io/v1") | {"value": 1000}]
         if dialect == "kueue":
@@ -75,6 +79,8 @@ class Scene:
             self.things += [self.thing("Queue", name, api=api) for name in ("team", "above")]
         self.tree: Object = {"name": "team"}
         self.pods = [] if pods == "none" else [self.pod(at, pods == "bare", first) for at in range(4)]
+        if self.is_job:
+            self.things.append(self.thing("Workload", "w", {"podSets": [{"name": "main", "count": 2}]}))
         if dialect in API and pods != "bare" and not first:
             self.things.append(self.group())
         self.subject = self.find(first)
@@ -93,7 +99,7 @@ class Scene:
 
     def pod(self, at: int, bare: bool, first: bool) -> Object:
         meta: Object = {"name": f"p{at}", "namespace": SPACE, "uid": f"pod/{at}", "creationTimestamp": NOW}
-        mark = copy.deepcopy(MARKS[self.dialect])
+        mark = copy.deepcopy(MARKS["kueue job" if self.is_job else self.dialect])
         if bare:
             mark = {"annotations": mark["annotations"]} if self.dialect == "yunikorn" else {}
         asks = {"containers": [{"resources": {"requests": {GPU: "1"}}}], "schedulerName": "tutti"}
@@ -113,7 +119,7 @@ class Scene:
             return self.pods
         if on == "queue":
             return [self.tree]
-        if on == "Workload":
+        if on == "Workload" and not self.is_job:
             self.things.append(self.workload("g"))
         elif on == "CompositePodGroup":
             self.branch()

@@ -28,7 +28,7 @@ ZONES = {
 }
 """Labels of volumes, and those of the nodes that they mean."""
 LASTING = "yunikorn.apache.org/allow-preemption"
-JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+JUNK = (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError)
 """What comes of reading something that nobody could have meant."""
 
 

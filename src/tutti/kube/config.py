@@ -62,7 +62,7 @@ def parse(text: str, source: str) -> Config:
     """Settings from TOML; what is wrong is said with its place."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise Misused(f"not TOML: {problem}", where=source) from None
     policy = _policy(data.pop("policy", None), source)
     queues = _queues(data.pop("queues", {}), source)

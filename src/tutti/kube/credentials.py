@@ -74,13 +74,29 @@ def from_file(path: Path, context: str | None = None) -> Credentials:
     entry = named(config, "contexts", "context", chosen, path)
     cluster = named(config, "clusters", "cluster", str(entry.get("cluster", "")), path)
     user = named(config, "users", "user", str(entry.get("user", "")), path)
-    server = urlsplit(str(cluster.get("server", "")))
-    if not server.hostname:
-        raise Misused(f"context {chosen!r} names no server", where=str(path))
-    tls = context_of(cluster, user, path.parent) if server.scheme == "https" else None
-    port = server.port or (443 if tls else 80)
-    target = Target(server.hostname, port, tls, server.path.rstrip("/"))
+    target = target_of(cluster, user, path, chosen)
     return Credentials(target, token_of(user, path.parent), str(entry.get("namespace") or "default"), chosen)
+
+
+def target_of(cluster: dict[str, Any], user: dict[str, Any], path: Path, context: str) -> Target:
+    """The server of a context, and how it is talked to."""
+    try:
+        server = urlsplit(str(cluster.get("server", "")))
+        host, port = server.hostname, server.port
+    except ValueError as problem:
+        raise Misused(f"context {context!r} names no server: {problem}", where=str(path)) from None
+    if not host:
+        raise Misused(f"context {context!r} names no server", where=str(path))
+    if server.scheme != "https":
+        return Target(host, port or 80, None, server.path.rstrip("/"))
+    try:
+        tls = context_of(cluster, user, path.parent)
+    except (OSError, ValueError) as problem:
+        hint = "check certificate-authority, client-certificate and client-key"
+        raise Misused(
+            f"the certificates of context {context!r} cannot be used: {problem}", where=str(path), hint=hint
+        ) from None
+    return Target(host, port or 443, tls, server.path.rstrip("/"))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -99,10 +115,12 @@ def read(path: Path) -> dict[str, Any]:
 
 def named(config: dict[str, Any], many: str, one: str, name: str, path: Path) -> dict[str, Any]:
     """The entry of a list that has this name."""
-    for entry in config.get(many) or []:
-        if entry.get("name") == name:
-            return dict(entry.get(one) or {})
-    known = ", ".join(str(entry.get("name")) for entry in config.get(many) or []) or "none"
+    written = config.get(many)
+    entries = [entry for entry in written if isinstance(entry, dict)] if isinstance(written, list) else []
+    for entry in entries:
+        if entry.get("name") == name and isinstance(entry.get(one), dict):
+            return dict(entry[one])
+    known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
     raise Misused(f"no {one} is called {name!r}; known: {known}", where=str(path))
 
 
@@ -127,7 +145,7 @@ def context_of(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> s
 def content(entry: dict[str, Any], key: str, folder: Path) -> bytes:
     """A value given in place (-data) or as a file."""
     if data := entry.get(f"{key}-data"):
-        return base64.b64decode(data)
+        return base64.b64decode("".join(str(data).split()), validate=True)
     return (folder / str(entry[key])).read_bytes() if entry.get(key) else b""
 
 
@@ -136,10 +154,18 @@ def token_of(user: dict[str, Any], folder: Path) -> Callable[[], str]:
     if user.get("token"):
         return lambda: str(user["token"])
     if user.get("tokenFile"):
-        return lambda: (folder / str(user["tokenFile"])).read_text().strip()
+        return lambda: text_of(folder / str(user["tokenFile"]))
     if user.get("exec"):
         return lambda: from_plugin(dict(user["exec"]))
     return lambda: ""
+
+
+def text_of(path: Path) -> str:
+    """The token in a file, as it is now."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TuttiError(f"the token file {str(path)!r} cannot be read: {problem}") from None
 
 
 def from_plugin(plugin: dict[str, Any]) -> str:

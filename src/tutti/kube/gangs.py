@@ -52,6 +52,7 @@ class Seen:
         "told",
         "uid",
         "wants",
+        "wrong",
     )
 
     def __init__(self, uid: str, namespace: str, name: str, wants: Wants) -> None:
@@ -96,6 +97,8 @@ class Seen:
         """What its condition says at present."""
         self.spoken: tuple[str, ...] = ()
         """Other dialects it speaks as well."""
+        self.wrong: tuple[str, ...] = ()
+        """What is wrong with what it says."""
 
     @property
     def is_over(self) -> bool:
@@ -151,6 +154,7 @@ class GangSeen:
         "desired",
         "failed_start",
         "gang",
+        "goes_on",
         "is_entered",
         "is_foreign",
         "joined",
@@ -170,7 +174,6 @@ class GangSeen:
         "since",
         "spared",
         "stood",
-        "succeeded",
         "told",
         "up",
         "wanted",
@@ -191,10 +194,11 @@ class GangSeen:
         self.wanted = 0
         """Members that must be there before it can start; `awaiting` of them are not."""
         self.problems: tuple[str, ...] = ()
+        """What is wrong with how it is declared, as it was last looked at."""
         self.is_entered = self.away = False
         """The engine has heard of it; it had to leave, and nobody has made its pods again yet."""
-        self.is_foreign = False
-        """Another scheduler has or had pods of it."""
+        self.is_foreign = self.goes_on = False
+        """Another scheduler has or had pods of it; its start was begun by a leader before us, and is being finished."""
         self.desired: list[Where] = []
         """The seats it should have, role by role; empty while it waits."""
         self.seats: dict[str, Seat] = {}
@@ -217,7 +221,6 @@ class GangSeen:
         self.ran = False
         """All its members have run at once since it got its seats, or may have before we came."""
         self.lost = 0
-        self.succeeded = 0
         self.told: dict[str, object] = {}
         self.since = 0
         """When its first bind was sent, while it is partly bound."""
@@ -232,6 +235,10 @@ class GangSeen:
     def live(self) -> Iterable[Seen]:
         """Pods that are or could be running."""
         return (pod for pod in self.pods.values() if not pod.is_over)
+
+    def complaints(self) -> tuple[str, ...]:
+        """What is wrong with what its pods say."""
+        return tuple(dict.fromkeys(text for pod in self.pods.values() if pod.wrong for text in pod.wrong))
 
     @property
     def is_short(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tutti.engine.model import Node, NodeState
+from tutti.engine.model import MOST_AMOUNT, Node, NodeState
 from tutti.jobs.kube import objects
 from tutti.jobs.kube.gang import lacking
 from tutti.jobs.kube.quantity import BadQuantity, amount
@@ -78,7 +78,8 @@ class Ground:
         tags = [taint_tag(taint) for taint in self.taints]
         tags += sorted(rule.tag for rule in rules if rule.allows(self.name, self.labels))
         tags += [lacking(level) for level in lacks]
-        foreign = {name: value for name, value in sorted(self.foreign.items()) if value}
+        # Who names a node himself may ask for anything; the kubelet turns him away, but not at once.
+        foreign = {name: min(value, MOST_AMOUNT) for name, value in sorted(self.foreign.items()) if value}
         state = self.ready
         return Node(
             self.name,
@@ -96,7 +97,7 @@ def capacity(allocatable: dict[str, str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, written in allocatable.items():
         try:
-            found[name] = max(amount(name, written), 0)
+            found[name] = min(max(amount(name, written), 0), MOST_AMOUNT)
         except BadQuantity:
             found[name] = 0
     return found

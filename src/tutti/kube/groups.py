@@ -16,7 +16,8 @@ from .gangs import GangSeen, Seen
 from .terrain import Terrain
 
 DEEPEST = 8
-FIRST_KIND = "Workload"
+FIRST_API = "scheduling.k8s.io/v1alpha1"
+"""Of native groups of 1.35, several of which are in one object."""
 UNLIKE = "its pods do not say the same of their group; what the first of them says counts"
 
 
@@ -69,7 +70,7 @@ class Groups:
         gang.pods[seen.uid] = seen
         gang.told["newcomers"] = True
         if said is not None and said != self._said[seen.group] and seen.group not in self._heralded:
-            gang.problems = tuple(dict.fromkeys((*gang.problems, UNLIKE)))
+            seen.wrong = (UNLIKE,)
         if seen.group not in self.groups:
             self._copy(seen.group)
         self._sort_in(seen, self.groups.get(seen.group))
@@ -84,7 +85,7 @@ class Groups:
         """A replica of a native group of 1.35 is a gang of its own, declared like all of them."""
         above, _, replica = key.rpartition("/")
         group = self.groups.get(above)
-        if group is not None and group.kind == FIRST_KIND and key.count("/") > 2:
+        if group is not None and group.api == FIRST_API and key.count("/") > 2:
             self._copies.setdefault(above, {})[key] = None
             self._declare(msgspec.structs.replace(group, name=f"{group.name}/{replica}"), key)
 
@@ -134,7 +135,7 @@ class Groups:
         self.dirty_gangs[key] = None
         self._hang(key, before, group)
         self._regroup(key)
-        if group.kind == FIRST_KIND:
+        if group.api == FIRST_API:
             replicas = [other for other in self._members if other.startswith(f"{key}/")]
             for replica in replicas:
                 self._copy(replica)
@@ -148,7 +149,7 @@ class Groups:
         self.groups.pop(key, None)
         gang = self.gangs.get(key)
         if gang is not None:
-            gang.declared = None
+            gang.declared, gang.problems = None, ()
             self.dirty_gangs[key] = None
         self._hang(key, before, None)
         self._regroup(key)

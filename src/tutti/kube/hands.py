@@ -24,6 +24,8 @@ from .metrics import Metrics
 from .watch import pause
 
 TRIES = 8
+LAST_WORDS = 3.0
+"""Seconds that answers are waited for on the way out."""
 
 
 class Bind(NamedTuple):
@@ -66,6 +68,7 @@ class Hands:
         self._to_bind: deque[Bind] = deque()
         self._others: deque[Callable[[], Awaitable[None]]] = deque()
         self._work = asyncio.Semaphore(0)
+        self._rests = False
         self.busy = 0
 
     @property
@@ -83,6 +86,13 @@ class Hands:
         async with asyncio.TaskGroup() as group:
             for _ in range(self.workers):
                 group.create_task(self._worker())
+
+    async def rest(self) -> None:
+        """Begin nothing more, and let what is on the way be answered, so that whoever comes next sees all of it."""
+        self._rests = True
+        end = time.monotonic() + LAST_WORDS
+        while self.busy and time.monotonic() < end:  # noqa: ASYNC110 - it is a matter of milliseconds
+            await asyncio.sleep(0.01)
 
     # -- what is asked
 
@@ -110,6 +120,8 @@ class Hands:
     async def _worker(self) -> None:
         while True:
             await self._work.acquire()
+            if self._rests:
+                continue
             self.busy += 1
             try:
                 await self._next()

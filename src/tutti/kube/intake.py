@@ -46,6 +46,8 @@ class Intake(Groups):
     def __init__(self, scheduler: str = "tutti", levels: Iterable[str] = ()) -> None:
         super().__init__(Terrain(levels))
         self.scheduler = scheduler
+        self.now = 0
+        """The moment that is being looked at, by the scheduler's clock, in microseconds."""
         self.pods: dict[str, Seen] = {}
         self.grounds: dict[str, Ground] = {}
         self.strays: dict[str, dict[str, str]] = {}
@@ -254,8 +256,7 @@ class Intake(Groups):
         if said.dialect == OURS and (others := for_others(pod)) is not None:
             self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
-        said_wrong = (*bad, *seen.aside.problems, *strange(pod.metadata))
-        gang.problems = (*gang.problems, *(problem for problem in said_wrong if problem not in gang.problems))
+        seen.wrong += (*bad, *seen.aside.problems, *strange(pod.metadata))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
         key = key_of(namespace, spec, self.volumes.claims)

@@ -20,6 +20,8 @@ class Kind(NamedTuple):
     why: str = ""
     only: str = ""
     """The one name of interest; others are not read."""
+    is_bulky: bool = False
+    """Whether only the names of such objects are kept once they are read."""
 
     def path(self, version: str) -> str:
         """Where all of them are."""
@@ -52,6 +54,14 @@ DIALECTS = (
     Kind("Queue", "scheduling.incubator.k8s.io", ("v1alpha1",), "queues", why="queues of kube-batch, read only"),
     Kind("Queue", "scheduling.sigs.dev", ("v1alpha2",), "queues", why="queues of kube-batch, read only"),
     Kind("Queue", "scheduling.run.ai", ("v2",), "queues", why="queues of KAI, read only"),
+    Kind(
+        "Workload",
+        "kueue.x-k8s.io",
+        ("v1beta2", "v1beta1"),
+        "workloads",
+        why="how many pods of a job Kueue let in, read only",
+        is_bulky=True,
+    ),
     Kind("ClusterQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "clusterqueues", why="queues of Kueue, read only"),
     Kind("LocalQueue", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "localqueues", why="which queue a namespace means"),
     Kind("Cohort", "kueue.x-k8s.io", ("v1beta2", "v1beta1"), "cohorts", why="trees of Kueue's queues, read only"),

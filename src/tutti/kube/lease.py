@@ -41,12 +41,15 @@ class Lease:
         self.clock = clock
         self.held_until = 0.0
         self.transitions = 0
+        self.has_missed = False
+        """Whether something was not written because somebody else might have been the leader."""
         self._seen: tuple[object, ...] = ()
         self._seen_at = 0.0
 
     def fence(self) -> None:
         """Raises Fenced where somebody else might be the leader by now."""
         if self.clock() >= self.held_until:
+            self.has_missed = True
             raise Fenced("the lease may have been taken over")
 
     @property
@@ -62,8 +65,11 @@ class Lease:
             await asyncio.sleep(min(RENEW, self.duration / 8))
 
     async def keep(self) -> None:
-        """Renew; returns when the lease is lost."""
-        while True:
+        """Renew; returns when the lease is lost, or was doubtful for so long that something was not written.
+
+        What was to be written then is not asked for again: whoever leads next finds out what is missing.
+        """
+        while not self.has_missed:
             await asyncio.sleep(min(RENEW, self.duration / 8))
             if not await self._try() and not self.is_held:
                 return

@@ -5,7 +5,7 @@ every node and gang that changed. So a gang of five hundred pods is translated o
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -16,7 +16,7 @@ from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
 
-from .gangs import GangSeen, Seat, Seen, Where
+from .gangs import Fill, GangSeen, Seat, Seen, Where
 from .intake import Intake, moment
 
 FILLING = 0.1
@@ -35,6 +35,7 @@ class Mirror(Intake):
 
     def take(self, world: World, now: int) -> list[ev.Event]:
         """Everything the engine has not heard of yet."""
+        self.now = now
         events = [*self.news, *self._of_ground(now)]
         self.news, self._kept = [], None
         fresh = [e.node.name for e in events if isinstance(e, ev.NodeSeen) and e.node.name not in world.node_index]
@@ -195,7 +196,7 @@ class Mirror(Intake):
             priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
             time=max((pod.time for pod in pods), default=0),
             tolerate={kin.wants.key: self.taints.tolerated(kin.wants) for kin in present},
-            problems=gang.problems,
+            problems=gang.complaints(),
             owned=all(pod.controller for pod in pods) if pods else True,
             spared=gang.spared > 0,
             polite=any(pod.polite or pod.aside.polite for pod in pods),
@@ -203,7 +204,7 @@ class Mirror(Intake):
             classes=frozenset(pod.priority_class for pod in pods),
             min_run=max((pod.aside.min_run for pod in pods), default=0),
             max_wait=max((pod.aside.max_wait for pod in pods), default=0),
-            now=time.time_ns() // 1000,
+            now=self.now,
             estimate=self.estimates.get(said.owner, 0),
             queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
             refused=next((pod.refused for pod in pods if pod.refused), ""),
@@ -275,14 +276,12 @@ class Mirror(Intake):
         return [ev.Ended(now, gang.key, state)]
 
     def _told(self, gang: GangSeen, found: Translated, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
-        gang.away = gang.away and not gang.pods
+        gang.away, gang.problems = gang.away and not gang.pods, found.problems
         if not gang.is_entered:
             gang.is_entered = True
             gang.gang, gang.kin, gang.awaiting = found.gang, found.kin, found.awaiting
-            gang.problems = found.problems
             submitted = ev.Submitted(now, found.gang, found.awaiting)
             return [submitted, *self._adopted(gang, numbers, now)]
-        gang.problems = tuple(dict.fromkeys((*gang.problems, *found.problems)))
         if gang.is_seated:
             return self._while_seated(gang, found, now)
         events: list[ev.Event] = []
@@ -450,18 +449,26 @@ class Mirror(Intake):
         targets: Mapping[str, list[Where]],
         leaving: Mapping[str, str] | None = None,
         away: Mapping[str, Gang] | None = None,
+        may: Callable[[list[Fill]], bool] = lambda _: True,
     ) -> Listing:
         """Everything, for the start.
 
-        `targets` are the seats of gangs whose start was written down and not finished; `leaving` are gangs that are
-        being taken off their seats, and for whom; `away` are gangs that had to leave and whose pods may not be there.
+        `targets` are the seats of gangs whose start was written down and not finished, and `may` says whether these can
+        still be had; `leaving` are gangs that are being taken off their seats, and for whom; `away` are gangs that had
+        to leave and whose pods may not be there.
         """
+        self.now = now
         self._of_ground(now)
         self.dirty_gangs = {}
         known = self.known()
         nodes = tuple(ground.node for ground in self.grounds.values() if ground.node is not None)
         numbers = {node.name: at for at, node in enumerate(nodes)}
-        jobs = [job for gang in list(self.gangs.values()) if (job := self._job(gang, known, numbers, targets, now))]
+        jobs = []
+        for gang in list(self.gangs.values()):
+            found = self.translated(gang, known)
+            if found is not None:
+                self._seat_again(gang, found, targets.get(gang.key), may)
+                jobs.append(self._job(gang, found.gang, numbers, now))
         absent = [(self.gangs.get(key), gang) for key, gang in (away or {}).items()]
         jobs += [job for seen, gang in absent if seen is not None and (job := _absent(seen, gang, now))]
         going = leaving or {}
@@ -482,32 +489,31 @@ class Mirror(Intake):
         leaving = {"state": State.DRAINING, "leaving_for": for_whom, "lost": (), "lost_ranks": ()}
         return Job(job.gang, msgspec.structs.replace(job.life, **leaving))
 
-    def _job(
-        self,
-        gang: GangSeen,
-        known: Known,
-        numbers: Mapping[str, int],
-        targets: Mapping[str, list[Where]],
-        now: int,
-    ) -> Job | None:
-        found = self.translated(gang, known)
-        if found is None:
-            return None
-        gang.is_entered = True
+    def _seat_again(
+        self, gang: GangSeen, found: Translated, target: list[Where] | None, may: Callable[[list[Fill]], bool]
+    ) -> None:
+        """Who is bound sits; the others are given what was written down for them, unless somebody has it by now."""
+        gang.is_entered, gang.goes_on = True, False
         gang.gang, gang.kin, gang.awaiting, gang.problems = found.gang, found.kin, found.awaiting, found.problems
-        self.seat_bound(gang)
-        if gang.key in targets and len(targets[gang.key]) == len(gang.kin):
-            gang.desired = [list(where) for where in targets[gang.key]]
-            gang.asked = False
+        bound = self.seat_bound(gang)
+        if target is None or len(target) != len(gang.kin):
+            return
+        seats, gang.desired = dict(gang.seats), [list(where) for where in target]
+        gang.goes_on = not gang.surplus() and may(gang.fills())
+        gang.seats = seats
+        if not gang.goes_on:
+            gang.desired = bound
+
+    def _job(self, gang: GangSeen, known: Gang, numbers: Mapping[str, int], now: int) -> Job:
         seats = numbered(gang.desired, numbers) if gang.desired else ()
         if not seats:
-            return Job(found.gang, Life(awaiting=found.awaiting, since=now))
+            return Job(known, Life(awaiting=gang.awaiting, since=now))
         running = gang.is_whole and all(gang.pods[uid].phase == "Running" for uid in gang.seats)
         gang.up = running
         state = State.RUNNING if running else State.STARTING
         begun = min((gang.pods[uid].created for uid in gang.seats), default=now)
         life = Life(state, seats=seats, since=now, started=begun, first_started=begun)
-        return Job(found.gang, _short(life, found.gang, gang.bound) if gang.key not in targets else life)
+        return Job(known, life if gang.goes_on else _short(life, known, gang.bound))
 
 
 def _is_away(gang: GangSeen) -> bool:
@@ -562,26 +568,3 @@ def numbered(where: list[Where], numbers: Mapping[str, int], shapes: tuple[int, 
         Seats(tuple(numbers[n] for n, _ in role), tuple(c for _, c in role), shape)
         for role, shape in zip(where, shapes, strict=True)
     )
-
-
-def drift(mirror: Intake, world: World) -> int:
-    """Nodes of which the engine believes something else to be free than what the pods leave."""
-    used: dict[str, dict[str, int]] = {}
-    for pod in mirror.pods.values():
-        gang = mirror.gangs.get(pod.gang)
-        seat = gang.seats.get(pod.uid) if gang is not None else None
-        where = seat.node if seat is not None else pod.node or pod.nominated
-        if where and not pod.is_over:
-            amounts = used.setdefault(where, {})
-            for name, value in pod.wants.ask.items():
-                amounts[name] = amounts.get(name, 0) + value
-    wrong = 0
-    for name, at in world.node_index.items():
-        node = world.nodes[at]
-        free = world.classes.free[:, world.classes.of[at]]
-        taken = used.get(name, {})
-        for place, resource in enumerate(world.resources):
-            if node is not None and int(free[place]) != node.capacity.get(resource, 0) - taken.get(resource, 0):
-                wrong += 1
-                break
-    return wrong

@@ -35,7 +35,9 @@ def _worded(problem: ApiError | Broken | TuttiError) -> TuttiError:
         case TuttiError():
             return problem
         case Broken():
-            return TuttiError(f"the API server cannot be reached: {problem}", hint="check --kubeconfig and --context")
+            trusted = "CERTIFICATE_VERIFY_FAILED" not in str(problem)
+            hint = "check --kubeconfig and --context" if trusted else "check certificate-authority in the kubeconfig"
+            return TuttiError(f"the API server cannot be reached: {problem}", hint=hint)
         case ApiError(status=status) if status == UNKNOWN:
             return Refused("the API server does not know this token.", hint="check --kubeconfig and --context")
         case _:

@@ -43,7 +43,7 @@ async def run(
         async with asyncio.TaskGroup() as group:
             if port is not None:
                 await Pages(scheduler, held, api).serve(group, port)
-            group.create_task(_ended(stop))
+            group.create_task(_ended(stop, scheduler))
             if file is not None:
                 group.create_task(follow(scheduler, file))
             await read_all(scheduler, group)
@@ -71,8 +71,9 @@ async def read_all(scheduler: Scheduler, group: asyncio.TaskGroup) -> None:
         gc.enable()
 
 
-async def _ended(stop: asyncio.Event) -> None:
+async def _ended(stop: asyncio.Event, scheduler: Scheduler) -> None:
     await stop.wait()
+    await scheduler.hands.rest()
     raise Stopped
 
 
@@ -83,12 +84,13 @@ async def _lead(scheduler: Scheduler, held: Lease | None, api: Api, metrics: Met
         return
     await held.acquire()
     api.fence = held.fence
+    group.create_task(_kept(held))
+    await scheduler.catch_up(group)
     metrics.set("tutti_kube_leader", 1)
     group.create_task(scheduler.lead())
-    group.create_task(_kept(held))
 
 
 async def _kept(held: Lease) -> None:
     """A leader that lost its lease ends; it comes back as a candidate when it is started again."""
     await held.keep()
-    raise Stopped
+    raise Refused("the lease was not renewed in time, so that another may lead.", hint="start it again")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -39,13 +40,15 @@ from . import memory, placement, reload
 from .api import Api, ApiError, Fenced
 from .books import read_thing
 from .config import Config
+from .drift import drift
 from .gangs import GangSeen, Where
 from .hands import Hands
 from .http import Broken
 from .kinds import OWN, Served, served
 from .metrics import Metrics
-from .mirror import FILLING, Mirror, drift
+from .mirror import FILLING, Mirror
 from .queues import OURS
+from .resume import Room
 from .rows import device_of
 from .service import Service
 from .tell import Teller
@@ -60,6 +63,8 @@ BUSY, LADEN = 0.02, 0.03
 LONGEST_SETTLE = 0.1
 TICK = 1.0
 REMEMBER = 3.0
+DEEPEST = 20_000
+"""Calls inside calls: objects may be nested as deeply as the API server takes them, which is 10,000 levels."""
 DISCOVER = 60.0
 REPLAN = 10.0
 """Seconds after which a start that lost members, and finds no other place for them, is given up."""
@@ -86,6 +91,7 @@ class Scheduler:
         self.teller.hands = self.hands
         self.served: list[Served] = []
         self.listeners: dict[str, Listener[object]] = {}
+        self._following: dict[str, asyncio.Task[None]] = {}
         self.placements: dict[str, placement.Written] = {}
         self.ready = asyncio.Event()
         self._changed = asyncio.Event()
@@ -104,13 +110,14 @@ class Scheduler:
     async def listen(self, group: asyncio.TaskGroup) -> None:
         """List everything and begin to watch; standbys do this too, so that they can take over at once."""
         await self.read_once()
-        for listener in self.listeners.values():
-            group.create_task(listener.follow())
+        for path in self.listeners:
+            self._follow(path, group)
         group.create_task(self._discover(group))
         group.create_task(self._stand_by())
 
     async def read_once(self) -> None:
         """List everything there is."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST))
         self.served = await served(self.api, self.config.dialects)
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
@@ -127,11 +134,25 @@ class Scheduler:
                         self.served.append(kind)
                         self.listeners[kind.path] = self._listener(kind)
                         self.teller.heed(kind)
-                        group.create_task(self.listeners[kind.path].follow())
+                        self._follow(kind.path, group)
+
+    def _follow(self, path: str, group: asyncio.TaskGroup) -> None:
+        self._following[path] = group.create_task(self.listeners[path].follow())
+
+    async def catch_up(self, group: asyncio.TaskGroup) -> None:
+        """List once more who is where: what the leader before us wrote last may not have come in yet."""
+        paths = [kind.path for kind in self.served if kind.kind.item in (Node, Pod) or kind.kind is OWN]
+        for path in paths:
+            self._following[path].cancel()
+        await asyncio.gather(*(self._following[path] for path in paths), return_exceptions=True)
+        await asyncio.gather(*(self.listeners[path].list() for path in paths))
+        for path in paths:
+            self._follow(path, group)
 
     def _listener(self, kind: Served) -> Listener[object]:
         put, drop = self._doors(kind)
-        return Listener(self.api, kind.path, kind.kind.item, put, drop, self._changed.set, **kind.query)
+        item, bulky = kind.kind.item, kind.kind.is_bulky
+        return Listener(self.api, kind.path, item, put, drop, self._changed.set, bulky, **kind.query)
 
     def _doors(self, kind: Served) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
         mirror = self.mirror
@@ -201,7 +222,8 @@ class Scheduler:
         unfinished = {key: written.where for key, written in begun.items() if self._is_unfinished(key, written.where)}
         leaving = {key: for_whom for key, (_, _, for_whom) in self.placements.items() if for_whom is not None}
         now = moment()
-        listing = memory.restored(self.mirror.listing(now, unfinished, leaving, memory.away(kept)), kept)
+        room = Room(self.mirror)
+        listing = memory.restored(self.mirror.listing(now, unfinished, leaving, memory.away(kept), room.takes), kept)
         # It is no drift that nothing was entered meanwhile; but what was answered before is not the answer now.
         before, self.driver.world = self.driver.world.version, World(self.config.policy.order.half_life)
         self.driver.resync(listing, now)
@@ -214,7 +236,7 @@ class Scheduler:
         """Take over: what is bound sits, what was written down and is not finished goes on."""
         unfinished = self._take_stock(kept)
         for key in unfinished:
-            if key in self.mirror.gangs:
+            if key in self.mirror.gangs and self.mirror.gangs[key].goes_on:
                 self.mirror.gangs[key].shapes = self.placements[key].shapes
                 self._fill(self.mirror.gangs[key])
         for key in self.placements:

@@ -34,12 +34,14 @@ from tutti.engine.record import record
 from tutti.engine.remedy import affordable, remedies
 from tutti.engine.world import Touched
 from tutti.errors import Misused, NotFound, Refused
+from tutti.jobs.problems import nearest
 from tutti.views.moments import clock
 from tutti.views.plan import plan_lines
 from tutti.views.story import story_lines
 from tutti.views.why import why_json, why_lines
 
 from . import rows
+from .choice import choices, plainly
 from .story import story
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class Service:
             waiting=waiting,
             running=len(scheduler.jobs()) - waiting,
             policy=scheduler.driver.policy.name,
-            trouble=[notice.sentence for notice in scheduler.notices[-5:]],
+            trouble=[*scheduler.teller.pen.refusals.values(), *(notice.sentence for notice in scheduler.notices[-5:])],
         )
 
     async def jobs(self, which: str, who: t.Which, offset: int, limit: int) -> t.Jobs:
@@ -166,6 +168,9 @@ class Service:
             told = (await asyncio.to_thread(seer.forecast, view, now, policy, [key])).get(key)
         tell = forecast_text(told, now)
         lines = why_lines(found, helps, tell, lambda at: "now" if at <= now else clock(at, now))
+        seen = self.scheduler.mirror.gangs.get(key)
+        asked = choices(seen, self.scheduler.mirror.grounds) if seen is not None and waits else []
+        lines = plainly(lines, asked)
         token = found.token.value if found.token else ""
         explanation, forecast = why_json(found, helps), forecast_json(told)
         return t.Why(
@@ -343,7 +348,8 @@ def meant(name: str, known: list[str]) -> str:
     if len(close) > 1:
         raise Misused(f"{name!r} may be {' or '.join(sorted(close)[:4])}.", hint=f"tutti kube why {min(close)}")
     if not close:
-        raise NotFound(f"no gang is called {name!r}.", hint="tutti kube queue")
+        plain = [word for words in parts.values() for word in words]
+        raise NotFound(f"no gang is called {name!r}.", hint=nearest(name, plain, "tutti kube queue"))
     return close[0]
 
 

@@ -144,6 +144,9 @@ def _first_and_last(times: "Iterable[int]", kind: str, what: str) -> list[Told]:
     known = sorted(at for at in times if at)
     if not known:
         return []
+    if len(known) == 1:
+        alone = what.removeprefix("pods ").replace("were", "was").replace("nodes", "a node")
+        return [Told(known[0], kind, f"its pod {alone}")]
     if known[0] == known[-1]:
         return [Told(known[0], kind, f"{len(known)} {what}")]
     return [

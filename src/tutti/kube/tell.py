@@ -9,7 +9,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import msgspec
 
@@ -18,29 +17,32 @@ from tutti.engine.explain import explain
 from tutti.engine.model import Token
 from tutti.engine.plan import Reason
 from tutti.jobs.kube.declared import Declared
-from tutti.jobs.kube.dialects import yunikorn
+from tutti.jobs.kube.dialects import kueue, yunikorn
 from tutti.jobs.kube.objects import Thing
 from tutti.views.why import sentence as in_words
 
 from .api import APPLY, STRATEGIC, Api, ApiError, Fenced
+from .choice import choices
 from .gangs import GangSeen, Seen
 from .http import Broken
 from .kinds import Served
-from .lease import stamp
 from .metrics import Metrics
 from .mirror import Mirror
+from .pen import QUIET, Outcome, Pen
 from .status import COUNTED, LASTING, Counts, News, path_of, pod_condition, reference, status_of
+from .words import COMPONENT, disagreements, event, is_refused, sentence
 
 if TYPE_CHECKING:
     from .config import Config
     from .hands import Hands
 
-QUIET = 0.01
 COMING, COMPLETE = 0.03, 0.015
 """Seconds since the latest pod after which no more are awaited: while a gang lacks some, and while none does."""
 PATIENCE = 3.0
-WRITERS, BESIDE = 16, 3
-"""Writes at a time: while nothing else is written, and beside binds that go on for long."""
+AGAIN = 5.0
+"""Seconds after which what could not be told is told again."""
+MOST_EVENTS = 2000
+"""Events that are kept for a server that does not answer."""
 FILLING = 0.25
 NODES_HELP = frozenset(
     {
@@ -65,12 +67,10 @@ ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
 NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
 NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
-COMPONENT = "tutti"
 CONTROLLED = frozenset({"coscheduling", "koordinator"})
 """Dialects with a controller that may write the status of groups."""
 OLD = ("scheduling.incubator.k8s.io/", "scheduling.sigs.dev/")
 MODERN = "is read as Volcano's PodGroup, which came after it; today it is written scheduling.volcano.sh/v1beta1"
-WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "MembersLost", "Misdeclared", "Preempted"})
 REPORTED = {"waiting": "FailedScheduling", "short": "MembersLost"}
 """The reason of the event by which a state is told; of all others it is Scheduled."""
 
@@ -105,10 +105,9 @@ class Teller:
         self.config = config
         self.hands: Hands | None = None
         self._look = asyncio.Event()
-        self._events: list[dict[str, object]] = []
-        self._at_ease, self._beside = asyncio.Semaphore(WRITERS), asyncio.Semaphore(BESIDE)
-        self._yields_until = 0.0
-        """Until when binds that begin meanwhile go before what is still to be told."""
+        self._events: list[dict[str, Any]] = []
+        self.pen = Pen(api, metrics)
+        self.pen.is_binding = self._is_binding
         self._until = 0.0
         self._rest_until = 0.0
         self._reasons: Mapping[str, Reason] = {}
@@ -131,7 +130,7 @@ class Teller:
             await self._look.wait()
             calm = await self._calm()
             await asyncio.sleep(self._rest_until - time.monotonic())
-            self._yields_until = time.monotonic() + PATIENCE if calm else 0.0
+            self.pen.yields_until = time.monotonic() + PATIENCE if calm else 0.0
             self._look.clear()
             try:
                 await self._tell_all()
@@ -180,7 +179,8 @@ class Teller:
         about = {"apiVersion": thing.api_version, "kind": thing.kind, "name": meta.name, "uid": meta.uid}
         if (meta.uid, text) not in self._warned:
             self._warned[meta.uid, text] = None
-            self._events.append(_event(about | {"namespace": meta.namespace or "default"}, "Misdeclared", text))
+            about |= {"namespace": meta.namespace or "default"}
+            self._events.append(event(about, "Misdeclared", text))
 
     def reasons(self) -> Mapping[str, Reason]:
         """Why each gang that waits does. Where very many do, that takes a while, and is good for a while."""
@@ -197,6 +197,7 @@ class Teller:
         """The writes that one gang needs; None where everything was told."""
         if self.mirror.is_elsewhere(gang) or self.mirror.is_part(gang.key):
             return None
+        self._meet(gang)
         self._warn(gang)
         lacking = reason.token is Token.WAITING_FOR_MEMBERS if reason is not None else not gang.is_entered
         if lacking and self._is_filling(gang):
@@ -204,9 +205,18 @@ class Teller:
         news = self._news(gang, reason)
         writes = [self._condition(pod, said) for pod, said in self._left_over(gang)]
         writes += [self._condition(pod, news) for pod in self._newcomers(gang, news)] if news is not None else []
-        if news is not None and gang.told.get("news") != (told := (news, self._counted(gang, news))):
+        told = (news, self._counted(gang, news)) if news is not None else None
+        if told is not None and (gang.told.get("news") != told or _is_due(gang)):
             writes.append(self._write(gang, *told))
         return asyncio.gather(*writes) if writes else None
+
+    def _meet(self, gang: GangSeen) -> None:
+        """A group that was deleted and made anew is another, of which nothing was told."""
+        uid = gang.declared.uid if gang.declared is not None else ""
+        if uid and gang.told.get("uid", uid) != uid:
+            gang.told = {"newcomers": True}
+        if uid:
+            gang.told["uid"] = uid
 
     def _counted(self, gang: GangSeen, news: News) -> Counts | None:
         """How many run and have ended, where its dialect tells and it is past its start."""
@@ -261,7 +271,7 @@ class Teller:
         """A gang the engine has not heard of: one that is over, a group without pods, or pods without a group."""
         if any(pod.is_over for pod in gang.pods.values()):
             return self._over(gang)
-        if self._has_started(gang):
+        if self._has_started(gang) or (gang.declared is not None and gang.declared.dialect == kueue.NAME):
             return None
         if gang.declared is not None:
             wanted = gang.declared.min
@@ -306,6 +316,8 @@ class Teller:
         plain = reason.token in (Token.WAITING_FOR_MEMBERS, Token.INVALID)
         if not plain and time.monotonic() < self._until:
             text = self._explained(gang.key) or text
+            asked = choices(gang, self.mirror.grounds) if reason.token in NODES_HELP else []
+            text += f" It asks for {'; '.join(asked)}." if asked else ""
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text
 
@@ -313,8 +325,9 @@ class Teller:
         before, known = _told(gang), _was_told(gang, news)
         changed = before[:2] != news[:2] and not known
         gang.told["news"] = (news, counts)
+        gang.told.pop("untold", None)
         goes_on = news.state == "over" or (news.state == "running" and before.state in ("", "started"))
-        if changed and not goes_on and not _is_refused(gang):
+        if changed and not goes_on and not is_refused(gang):
             self._event(gang, REPORTED.get(news.state, "Scheduled"), news)
         groups = [gang.declared, *self.mirror.parts_of(gang)] if gang.declared is not None else []
         writes = [self._status(gang, group, news) for group in groups if not (known and group.told[1] == news.message)]
@@ -338,7 +351,13 @@ class Teller:
         path = path_of(group)
         if (group.api, group.kind) not in self._whole:
             path += "/status"
-        await self._in_turn("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
+        outcome = await self.pen.write("PATCH", path, whole | {"status": body}, APPLY, fieldManager=COMPONENT)
+        if outcome is Outcome.LATER:
+            gang.told["untold"] = time.monotonic() + AGAIN
+            asyncio.get_running_loop().call_later(AGAIN, self.look)
+        elif outcome is Outcome.REFUSED:
+            text = f"its status cannot be written, so that it stands here only: {news.message}"
+            self._once(gang, "StatusRefused", News(news.state, news.token, text))
 
     async def _is_anothers(self, path: str) -> bool:
         """Whether somebody else writes the status of an object; even the same words would make it ours as well."""
@@ -356,24 +375,10 @@ class Teller:
         body = pod_condition(reason, message, first=not pod.told)
         pod.told = message
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        await self._in_turn("PATCH", path, body, STRATEGIC, fieldManager=COMPONENT)
-
-    async def _in_turn(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
-        """Many at a time while nothing is bound; behind the binds, or in a trickle beside them, while they go on."""
-        async with self._at_ease:
-            while self._is_binding() and time.monotonic() < self._yields_until:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(2 * QUIET)
-            if not self._is_binding():
-                return await self._quietly(method, path, body, kind, **query)
-            async with self._beside:
-                return await self._quietly(method, path, body, kind, **query)
-
-    async def _quietly(self, method: str, path: str, body: object, kind: str, **query: object) -> None:
-        """What cannot be told is not worth a fall; the object may be gone."""
-        try:
-            await self.api.insist(method, path, body, kind, **query)
-        except (ApiError, Broken):
-            self.metrics.add("tutti_kube_trouble_total", label="untold")
+        if await self.pen.write("PATCH", path, body, STRATEGIC, fieldManager=COMPONENT) is Outcome.LATER:
+            pod.told = ""
+            self.mirror.gangs[pod.gang].told["newcomers"] = True
+            asyncio.get_running_loop().call_later(AGAIN, self.look)
 
     # -- events
 
@@ -403,7 +408,10 @@ class Teller:
 
     def _warn(self, gang: GangSeen) -> None:
         """What is wrong with how the gang is declared: once."""
-        said = [*gang.problems, *_disagreements(gang, sorted(self.mirror.elsewhere(gang)))]
+        said = [
+            *dict.fromkeys((*gang.complaints(), *gang.problems)),
+            *disagreements(gang, sorted(self.mirror.elsewhere(gang))),
+        ]
         twice = sorted({other for pod in gang.pods.values() for other in pod.spoken})
         if twice:
             said.append(f"its pods also declare a group of {', '.join(twice)}; that is not read")
@@ -415,8 +423,9 @@ class Teller:
             self._warned.popitem(last=False)
 
     def _once(self, gang: GangSeen, reason: str, news: News) -> None:
-        if (gang.key, news.message) not in self._warned:
-            self._warned[gang.key, news.message] = None
+        whom = str(gang.told.get("uid") or gang.key)
+        if (whom, news.message) not in self._warned:
+            self._warned[whom, news.message] = None
             self._event(gang, reason, news)
 
     def _event(self, gang: GangSeen, reason: str, news: News) -> None:
@@ -428,20 +437,31 @@ class Teller:
                 return
             about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         note = f"{news.token}: {news.message}" if news.token else news.message
-        self._events.append(_event(about, reason, note))
+        self._events.append(event(about, reason, note))
 
     async def _send_events(self) -> None:
         events, self._events = self._events, []
-        for event in events:
-            namespace = event["metadata"]["namespace"]  # type: ignore[index]
-            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            await self._in_turn("POST", path, event, "application/json")
+        outcomes = await asyncio.gather(*(self._send(one) for one in events))
+        missed = [one for one, outcome in zip(events, outcomes, strict=True) if outcome is Outcome.LATER]
+        if missed:
+            self._events = [*missed, *self._events][:MOST_EVENTS]
+            asyncio.get_running_loop().call_later(AGAIN, self.look)
+
+    async def _send(self, body: dict[str, Any]) -> Outcome:
+        path = f"/apis/events.k8s.io/v1/namespaces/{body['metadata']['namespace']}/events"
+        return await self.pen.write("POST", path, body, "application/json")
 
 
 def _told(gang: GangSeen) -> News:
     """What was last told of a gang."""
     told = gang.told.get("news")
     return told[0] if isinstance(told, tuple) else News("")
+
+
+def _is_due(gang: GangSeen) -> bool:
+    """Whether it could not be told, and it is time to try again."""
+    due = gang.told.get("untold")
+    return isinstance(due, float) and time.monotonic() >= due
 
 
 def _was_told(gang: GangSeen, news: News) -> bool:
@@ -465,57 +485,3 @@ def _counts(pods: Iterable[Seen]) -> Counts:
 def told_as(news: News) -> str:
     """What the condition of a pod says."""
     return f"{news.token}: {news.message}"
-
-
-def _event(about: dict[str, str], reason: str, note: str) -> dict[str, object]:
-    """The event's body."""
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": f"tutti-{uuid4().hex[:16]}", "namespace": about["namespace"]},
-        "eventTime": stamp(),
-        "reportingController": COMPONENT,
-        "reportingInstance": COMPONENT,
-        "action": "Scheduling",
-        "reason": reason,
-        "regarding": about,
-        "note": note[:1024],
-        "type": "Warning" if reason in WARNINGS else "Normal",
-    }
-
-
-def _is_refused(gang: GangSeen) -> bool:
-    """It waits because of how it is declared, and that was said when the declaration was read."""
-    refused = gang.declared.unsupported if gang.declared is not None and gang.declared.problems else ""
-    return bool(refused) and gang.gang is not None and gang.gang.unsupported == refused
-
-
-def _disagreements(gang: GangSeen, elsewhere: list[str]) -> list[str]:
-    """What should be the same for all members and is not."""
-    found = []
-    priorities = {pod.priority or 0 for pod in gang.live}
-    theirs = ("different priorities " if len(priorities) > 1 else "priority ") + ", ".join(map(str, sorted(priorities)))
-    said = gang.declared
-    if said is not None and gang.gang is not None and (said.priority is not None or said.priority_class):
-        if priorities - {gang.gang.priority}:
-            found.append(f"its pods have {theirs} and its group {gang.gang.priority}; the group's counts")
-    elif len(priorities) > 1:
-        found.append(f"its pods have {theirs}; the highest counts")
-    if elsewhere:
-        found.append(f"pods of it ask for another scheduler ({', '.join(elsewhere)}) and do not count")
-    return found
-
-
-def sentence(gang: GangSeen, reason: Reason) -> str:
-    """A reason in a line."""
-    parts = []
-    if reason.asked and reason.placeable < reason.asked and reason.token is not Token.WAITING_FOR_MEMBERS:
-        parts.append(f"{reason.placeable} of {reason.asked} members could be placed now")
-    if reason.token is Token.WAITING_FOR_MEMBERS:
-        parts.append(f"{gang.awaiting} of {max(gang.wanted, gang.awaiting)} members are missing or gated")
-    elif reason.detail:
-        parts.append(reason.detail)
-    parts += [f"{count} nodes {what}" for what, count in reason.counts[:4]]
-    if reason.blockers:
-        parts.append(f"behind {', '.join(reason.blockers[:3])}")
-    return "; ".join(parts) or "it waits"

@@ -5,14 +5,13 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-import msgspec
-
 from tutti.engine.model import Queue
 from tutti.jobs.kube.declared import Reading
 from tutti.jobs.kube.gang import Trait
 from tutti.jobs.kube.objects import Thing
 from tutti.jobs.kube.quantity import BadQuantity, amount
 from tutti.jobs.kube.verdicts.all import TABLE, unread
+from tutti.jobs.kube.written import decoded
 
 from .kinds import DIALECT_OF
 from .mirror import Mirror
@@ -232,7 +231,7 @@ def _of_yunikorn(mirror: Mirror, thing: Thing, gone: bool) -> None:
         found = {
             queue.name: (queue, entry) for part in written.get("partitions") or [] for queue, entry in _tree(part, "")
         }
-    except (yaml.YAMLError, AttributeError, TypeError):
+    except (yaml.YAMLError, AttributeError, TypeError, RecursionError):
         _tell(mirror, thing, ["queues.yaml cannot be read; the queues stay as they were"])
         return
     reading = Reading()
@@ -273,9 +272,7 @@ def _of_namespace(mirror: Mirror, thing: Thing, gone: bool) -> None:
     if gone or not any(written):
         mirror.queues.drop(NAMESPACES, name)
         return
-    guarantee, limit = (
-        _amounts(_cores(msgspec.json.decode(text, type=dict[str, Any]))) if text else {} for text in written[:2]
-    )
+    guarantee, limit = (_amounts(_cores(decoded(text, dict[str, Any]))) if text else {} for text in written[:2])
     mirror.queues.put(NAMESPACES, Queue(name, parent=written[2] or "", guarantee=guarantee, limit=limit))
 
 

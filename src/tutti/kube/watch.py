@@ -45,8 +45,10 @@ class Listener(Generic[T]):
         put: Callable[[T], None],
         drop: Callable[[T], None],
         changed: Callable[[], None],
+        is_bulky: bool = False,
         **query: object,
     ) -> None:
+        """Of objects that are bulky, and of pods, only the names are kept here."""
         self.api = api
         self.path = path
         self.item = item
@@ -63,7 +65,7 @@ class Listener(Generic[T]):
         Event = msgspec.defstruct("Event", [("type", str), ("object", item)])  # noqa: N806
         self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
         self._line = msgspec.json.Decoder(Line)
-        self._is_many = item.__name__ == "Pod"
+        self._is_bulky = is_bulky or item.__name__ == "Pod"
 
     async def list(self) -> None:
         """Read everything and tell the differences to what was known."""
@@ -140,7 +142,7 @@ class Listener(Generic[T]):
     def _put(self, item: T) -> None:
         meta: Any = item.metadata  # type: ignore[attr-defined]
         known = self.known.get(meta.uid)
-        slim = item if not self._is_many else known[1] if known is not None else _bare(item)
+        slim = item if not self._is_bulky else known[1] if known is not None else _bare(item)
         self.known[meta.uid] = (meta.resource_version, slim)
         self.put(item)
 
@@ -151,7 +153,7 @@ class Listener(Generic[T]):
 
 
 def _bare(item: T) -> T:
-    """Of pods only the name is kept here; there may be very many."""
+    """Only the name; there may be very many."""
     meta: Any = item.metadata  # type: ignore[attr-defined]
     slim = type(meta)(name=meta.name, namespace=meta.namespace, uid=meta.uid)
     return type(item)(metadata=slim)  # type: ignore[call-arg]

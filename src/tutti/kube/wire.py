@@ -94,7 +94,8 @@ class Wire:
             opening.add_done_callback(_unwanted)
             raise
         except (OSError, ssl.SSLError) as problem:
-            raise Broken(f"cannot connect to {target.host}:{target.port}: {problem!r}", sent=False) from None
+            why = problem.strerror or problem
+            raise Broken(f"cannot connect to {target.host}:{target.port}: {why}", sent=False) from None
 
     # -- asking
 

@@ -97,6 +97,8 @@ class Declared(Data, frozen=True):
     movable: bool = False
     """Its members may be started anew on other nodes, so that others find room in one piece."""
     time: int = 0
+    limit: int = 0
+    """The longest it may run, where nobody says how long it does."""
     min_run: int = 0
     """How long it runs before others may take its place."""
     max_wait: int = 0

@@ -182,7 +182,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         user=facts.user or declared.namespace,
         priority=priority,
         submitted=facts.submitted,
-        estimate=_estimate(declared.time or facts.time or facts.estimate),
+        estimate=_estimate(declared.time or facts.time or facts.estimate or declared.limit),
         within=_level(declared.within or shared, ground),
         near=_level(declared.near, ground),
         preemptible=preemptible and not facts.spared,

@@ -19,7 +19,7 @@ SPOKEN = frozenset(
         *(coscheduling.LABEL, coscheduling.OLD_NAME),
         *(*koordinator.LABELS, f"{koordinator.PREFIX}name"),
         *(*volcano.ANNOTATIONS, kai.ANNOTATION, *kai.GROUPING),
-        *(yunikorn.TASK_GROUP, kueue.LABEL),
+        *(yunikorn.TASK_GROUP, kueue.LABEL, kueue.WORKLOAD),
     }
 )
 """Labels and annotations without which a pod speaks no dialect but the native one."""
@@ -34,6 +34,7 @@ BY_GROUP = {
     coscheduling.GROUP: coscheduling,
     koordinator.GROUP: koordinator,
     kai.GROUP: kai,
+    kueue.GROUP: kueue,
     **dict.fromkeys(volcano.GROUPS, volcano),
 }
 OURS = "pod"
@@ -114,12 +115,19 @@ def _with_ours(found: Declared, thing: Thing, refused: str) -> Declared:
         kind=thing.kind,
         queue=queue or found.queue,
         movable=movable,
-        problems=(*found.problems, *reading.problems, *strange(thing.metadata), *unknown_fields(found.dialect, thing)),
+        problems=(*found.problems, *reading.problems, *_unknown(found, thing)),
         unsupported=found.unsupported or refused,
         scheduled=phase in STARTED or found.scheduled,
-        over=phase in ENDED,
+        over=found.over or phase in ENDED,
         told=_told(thing),
     )
+
+
+def _unknown(found: Declared, thing: Thing) -> list[str]:
+    """Keys that nobody knows; what Kueue writes into its own record is its business."""
+    if found.dialect == kueue.NAME:
+        return []
+    return [*strange(thing.metadata), *unknown_fields(found.dialect, thing)]
 
 
 def _told(thing: Thing) -> tuple[str, str, str]:

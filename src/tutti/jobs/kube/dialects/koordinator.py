@@ -7,6 +7,7 @@ import msgspec
 
 from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
 from tutti.jobs.kube.objects import Pod, Thing
+from tutti.jobs.kube.written import decoded
 
 from .native import completion_index
 
@@ -80,7 +81,7 @@ def _partners(written: str | None, own: str, reading: Reading) -> tuple[str, ...
     if not written:
         return ()
     try:
-        names = msgspec.json.decode(written, type=list[str])
+        names = decoded(written, list[str])
     except msgspec.MsgspecError:
         reading.problems.append(f'annotation {PREFIX}groups is not a JSON list such as ["ns/a","ns/b"]')
         return ()
@@ -95,7 +96,7 @@ def _gathered(written: str | None, reading: Reading) -> tuple[str, str, Segmente
     if not written:
         return "", "", None
     try:
-        spec: dict[str, Any] = msgspec.json.decode(written, type=dict[str, Any])
+        spec: dict[str, Any] = decoded(written, dict[str, Any])
         entries = [dict(entry) for entry in spec.get("gatherStrategy") or []]
         counts = [int(entry.get("podCountMultiple") or 0) for entry in entries]
     except (msgspec.MsgspecError, TypeError, ValueError):

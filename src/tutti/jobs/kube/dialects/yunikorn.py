@@ -6,6 +6,7 @@ import msgspec
 
 from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
 from tutti.jobs.kube.objects import Pod
+from tutti.jobs.kube.written import decoded
 
 from .native import completion_index
 
@@ -114,7 +115,7 @@ def _makes_others(both: dict[str, str]) -> bool:
 
 def _groups(written: str, reading: Reading) -> list[dict[str, Any]]:
     try:
-        return msgspec.json.decode(written, type=list[dict[str, Any]])
+        return decoded(written, list[dict[str, Any]])
     except msgspec.MsgspecError:
         reading.problems.append(f"annotation {TASK_GROUPS} is not a JSON list of task groups")
         return []

@@ -73,6 +73,9 @@ def _meant(key: str) -> str:
     names = NAMES.get(domain)
     if names is None or name in names:
         return ""
+    if domain == OURS:
+        close = get_close_matches(name, sorted(names), 1) or sorted(names)
+        return " or ".join(f"{domain}/{one}" for one in close)
     return next((f"{domain}/{close}" for close in get_close_matches(name, sorted(names), 1, CLOSE)), "")
 
 

@@ -56,20 +56,29 @@ ROWS = (
             "job-min-parallelism",
             "job-completions-equal-parallelism",
             "elastic-job",
-            "workload-slice-name",
-            "workload-slice-replacement-for",
         )
     ),
+    known(POD, f"annotation {PREFIX}workload-slice-name", "pods of a job that grows are placed one by one", "x"),
+    honoured("Workload", f"annotation {PREFIX}workload-slice-replacement-for", "x", "such a Workload makes no gang"),
+    honoured(POD, f"annotation {PREFIX}workload", "other", "the Workload as which Kueue let its job in: its gang"),
+    honoured(POD, f"label {PREFIX}podset", "other", "which set of the Workload it is of: each starts together"),
+    *(known(POD, f"label {PREFIX}{key}", RECORD, "x") for key in ("cluster-queue-name", "managed", "tas")),
+    honoured("Workload", "spec.podSets[].count", 3, "so many of the set start together"),
+    honoured("Workload", "spec.podSets[].name", "other", "how pods name the set"),
+    known("Workload", "spec.podSets[].minCount", "what Kueue lets in counts, and it may be fewer", 1),
+    known("Workload", "spec.podSets[].template", "the pods say what they ask for", {}),
+    honoured("Workload", "spec.queueName", "team", "the LocalQueue, and so the ClusterQueue, it waits in"),
+    honoured("Workload", "spec.maximumExecutionTimeSeconds", 3600, "how long it runs, where nobody says it better"),
+    honoured(
+        "Workload",
+        "status.admission.podSetAssignments[]",
+        [{"name": "main", "count": 1}],
+        "`count`: so many of the set start together; `topologyAssignment` is on the pods",
+    ),
+    honoured("Workload", f"annotation {PREFIX}is-group-workload", "true", "the pods say how many they are"),
     *(
         known("Workload", f"spec.{field}", RECORD)
-        for field in (
-            "podSets[]: name, template, count, minCount",
-            "queueName",
-            "priorityClassRef, priority",
-            "active",
-            "maximumExecutionTimeSeconds",
-            "preemptionGates[]",
-        )
+        for field in ("priorityClassRef", "priority", "active", "preemptionGates[]")
     ),
     known(
         "Workload",
@@ -80,14 +89,13 @@ ROWS = (
     ),
     known(
         "Workload",
-        "status.conditions[]: QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished,"
+        "status.conditions[]: QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Requeued, Finished (it is over),"
         " DeactivationTarget, WaitingForReplacementPods, BlockedOnPreemptionGates",
         f"{RECORD}; nothing of it is written, their reasons neither",
     ),
     known(
         "Workload",
-        "status: admission.podSetAssignments[].topologyAssignment, requeueState, reclaimablePods, unhealthyNodes,"
-        " schedulingStats, accumulatedPastExecutionTimeSeconds",
+        "status: requeueState, reclaimablePods, unhealthyNodes, schedulingStats, accumulatedPastExecutionTimeSeconds",
         RECORD,
     ),
     honoured(QUEUE, f"{IN_FLAVOR}nominalQuota", "8", "what it is guaranteed, over all flavours", (FLAVOR,)),
