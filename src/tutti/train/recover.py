@@ -20,7 +20,7 @@ from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
-from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, check_alike, resolves
+from tutti.train.agree import EMPTY, Accord, Claim, accord, check_alike, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
 from tutti.train.errors import GroupLost, StateChanged
@@ -234,10 +234,10 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     member = member_of(job)
     claims, newest = sync.exchange(job.group, claim_of(job, apply is not None and not job.is_torn), generation.step)
     check_alike(claims, job.group.rank)
+    learn_complete(job, claims, was_in_doubt=apply is not None)
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
-            spare_newest(job, claims)
             snapshot(job, is_together=False)
     if shards(job) and any(resolves(claim, newest) for claim in claims):
         # Nobody looks at what is in memory before those that were in doubt have kept their part.
@@ -310,14 +310,16 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, kind, called)
 
 
-def spare_newest(job: Job, claims: list[Claim]) -> None:
-    """Before a member that was in doubt keeps its step: some counted the votes and may have overwritten what we still
-    hold for complete, and whoever is lost may not have kept the step at all. What is complete now is kept.
+def learn_complete(job: Job, claims: list[Claim], was_in_doubt: bool) -> None:
+    """Before anybody keeps anything: those who counted the votes know of a snapshot that is complete, and may have
+    written over the one that who was in doubt still holds for it. They may all be lost, so it also looks in memory.
     """
-    assert job.keeper is not None
+    if job.keeper is None:
+        return
     known = max(tuple(claim.complete) for claim in claims)
-    with Memory([member_of(job).shelf]) as memory:
-        known = max([known, *((step, memory.generation(step)) for step in memory.steps())])
+    if was_in_doubt:
+        with Memory([member_of(job).shelf]) as memory:
+            known = max([known, *((step, memory.generation(step)) for step in memory.steps())])
     job.keeper.is_complete(*known)
 
 
@@ -454,7 +456,7 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     except AgentGone:
         return False
     if is_kept:
-        keeper.step = step
+        keeper.note(step, job.generation)
         keeper.note_cost(time.perf_counter() - began)
     news = keeper.patience.news(step, keeper.complete[0])
     if news:
@@ -463,7 +465,7 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     return is_kept
 
 
-def report(job: Job, verdict: Verdict, took_s: float) -> None:
+def report(job: Job, took_s: float) -> None:
     """Tell the agent how far we are; the first rank speaks for all."""
     job.pace.tick()
     keeper, member = job.keeper, member_of(job)
@@ -473,9 +475,9 @@ def report(job: Job, verdict: Verdict, took_s: float) -> None:
         "progress", step=job.course.step, world=job.world,
         rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0,
         generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
-        snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
-        level=job.level, batch=job.course.global_batch, state_bytes=int(keeper.state_bytes * job.protected.whole_share),
-        delivery=job.delivery,
+        snapshot_step=keeper.complete[0], save_s=round(keeper.cost_s, 5),
+        every=keeper.interval(job.pace.step_s or took_s), level=job.level, batch=job.course.global_batch,
+        state_bytes=int(keeper.state_bytes * job.protected.whole_share), delivery=job.delivery,
     )  # fmt: skip
 
 

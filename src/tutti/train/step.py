@@ -161,7 +161,7 @@ class Step:
         return judge(rows, self.deal.total * self.deal.together, self.expected * self.deal.together)
 
     def _ballot(self, is_ok: int, generation: int, snapshot: int, leave: int) -> list[int]:
-        sealed = self.job.keeper.step if self.job.keeper else -1
+        sealed = self.job.keeper.sealed_in(self.job.generation) if self.job.keeper else -1
         return Vote(is_ok, generation, snapshot, leave, self.seen, self.checksum, self.job.course.step, sealed).row()
 
     def _after(self, verdict: Verdict) -> None:
@@ -173,7 +173,7 @@ class Step:
         is_moving = verdict.generation > job.generation
         if verdict.has_snapshot or verdict.has_leave:
             recover.snapshot(job)
-        recover.report(job, verdict, time.perf_counter() - self.began)
+        recover.report(job, time.perf_counter() - self.began)
         if verdict.has_leave:
             recover.leave(job)
             sys.exit(int(Exit.PREEMPTED))
