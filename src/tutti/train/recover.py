@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import sys
@@ -23,9 +24,9 @@ from tutti.train.agent.slots import Label
 from tutti.train.agree import EMPTY, Accord, Claim, accord, check_alike, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
-from tutti.train.errors import GroupLost, StateChanged
+from tutti.train.errors import GroupLost, NoMemory, StateChanged
 from tutti.train.grid import Grid, connect
-from tutti.train.member import AgentGone, Member
+from tutti.train.member import AgentGone, Leaving, Member
 from tutti.train.memory import Memory
 from tutti.train.snapshot import NO_STEP
 
@@ -188,8 +189,8 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
 
 
 def is_replaced(member: Member, generation: Generation) -> bool:
-    """Whether the agent has announced a newer generation, or is gone."""
-    return member.announced.number > generation.number or not member.has_head
+    """Whether the agent has announced a newer generation, is gone, or has asked all to leave."""
+    return member.announced.number > generation.number or not member.has_head or member.is_leaving
 
 
 def next_generation(job: Job, number: int, why: str) -> Generation:
@@ -205,10 +206,13 @@ def announced_after(job: Job, number: int) -> Generation:
     """The generation that comes next; nobody goes on without one."""
     try:
         return member_of(job).wait_generation(after=number)
+    except Leaving:
+        keep_whole(job)
+        leave(job)
     except AgentGone:
         keep_whole(job)
         sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
-        sys.exit(int(Exit.PREEMPTED))
+    sys.exit(int(Exit.PREEMPTED))
 
 
 def keep_whole(job: Job) -> None:
@@ -220,7 +224,8 @@ def keep_whole(job: Job) -> None:
     has_state = job.is_entered and not (job.is_fresh or job.is_standby or job.is_torn)
     if keeper and has_state and not shards(job) and job.course.step > keeper.step:
         job.calm.put_back()
-        snapshot(job, is_together=False, is_whole=True)
+        with contextlib.suppress(NoMemory):
+            snapshot(job, is_together=False, is_whole=True)
 
 
 def in_short(why: str) -> str:

@@ -150,7 +150,7 @@ class Step:
         job.member.phase(COMMIT, job.course.step)
         keeper = job.keeper
         assert keeper is not None
-        wants_leave = "leave" in job.member.asked or not job.member.has_agent
+        wants_leave = job.member.is_leaving or not job.member.has_agent
         wants = keeper.is_due(job.course.step + 1, job.pace.step_s) or "snapshot" in job.member.asked
         row = self._ballot(int(is_ok), job.member.announced.number, int(wants), int(wants_leave))
         if not is_ok:
