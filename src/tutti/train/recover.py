@@ -414,6 +414,7 @@ def from_tiers(job: Job, found: Accord) -> Accord:
     if agreed[newest] < 0:
         return found
     durable = persist.Durable(Path(pairs[newest][2]), agreed[newest])
+    durable.check(job.protected.lasting(), is_part=job.protected.grid is not None)
     rest = durable.rest()
     job.protected.write(rest["things"], durable)
     job.course = course.from_record(rest["course"])
