@@ -72,6 +72,8 @@ def test_those_that_stand_by_do_not_hold_up_who_leaves(launch):
     assert run.finish() == Exit.PREEMPTED, run.said()
     assert run.events("late") == []
     assert run.processes() == []
+    status = run.status()
+    assert status["snapshot_step"] == status["step"] >= 3, "the last step is kept, and the last words say so"
 
 
 @slow

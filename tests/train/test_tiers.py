@@ -269,8 +269,8 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_what_was_there(tmp_path, ful
     [
         pytest.param({"wide": (13, 7), "deep": (5, 3, 2)}, "", id="the same"),
         pytest.param({"wide": (13, 1), "deep": (5, 3, 2)}, r"model.wide is \[13, 7\] of .* and \[13, 1\]", id="shape"),
-        pytest.param({"wide": (13, 7)}, "model.deep is .* there and not there here", id="less"),
-        pytest.param({"wide": (13, 7), "deep": (5, 3, 2), "head": (2,)}, "model.head is not there there", id="more"),
+        pytest.param({"wide": (13, 7)}, "model.deep is .* there and missing here", id="less"),
+        pytest.param({"wide": (13, 7), "deep": (5, 3, 2), "head": (2,)}, "model.head is missing there", id="more"),
     ],
 )
 def test_a_folder_with_another_model_is_refused_before_anything_is_read(tmp_path, full, state, words):

@@ -63,6 +63,8 @@ class Dialogue:
         self._first_step = -1
         self.client = Client(address, agent.folder.path.name) if address else None
         self.open: dict[str, Open] = {}
+        self._kept: set[int] = set()
+        """The steps that those who left have kept last."""
         self._signals = 0
         self._heard_signals = 0
         self._next_report = 0.0
@@ -158,6 +160,9 @@ class Dialogue:
         return float(round(min(1.0, (step - self._first_step) / rate / age_s), 3))
 
     def close(self) -> None:
+        if len(self._kept) == 1:
+            self.agent.progress["snapshot_step"] = max(self._kept)
+            self.agent.write_status(self.status())
         # The farthest tier is the one that outlives most.
         for name, tier in reversed(self.tiers.items()):
             is_wanted = self.agent.code == Exit.PREEMPTED and not (self.saved_in or self._is_ended())
@@ -266,6 +271,7 @@ class Dialogue:
     def _left(self, _seat: Seat, said: lines.Message) -> None:
         self.agent.roster.committed(said["step"])
         self.agent.roster.is_leaving = True
+        self._kept.add(said["kept"])
 
     def _is_ended(self) -> bool:
         """Whether a second signal asks for the end, whatever is not saved yet."""

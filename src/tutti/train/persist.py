@@ -179,7 +179,7 @@ class Durable:
 
 
 def worded(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
-    return f"{list(kind[0])} of {str(kind[1]).removeprefix('torch.')}" if kind else "not there"
+    return f"{list(kind[0])} of {str(kind[1]).removeprefix('torch.')}" if kind else "missing"
 
 
 @contextmanager

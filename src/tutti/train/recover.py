@@ -489,7 +489,8 @@ def report(job: Job, took_s: float) -> None:
 
 def leave(job: Job) -> None:
     """Everything is saved; say so before going."""
-    member_of(job).say("left", step=job.course.step, generation=job.generation)
+    kept = job.keeper.step if job.keeper else EMPTY
+    member_of(job).say("left", step=job.course.step, generation=job.generation, kept=kept)
     job.group.dissolve()
 
 
