@@ -3,12 +3,13 @@
 import os
 import signal
 import sys
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.train.stage import descendants
+from tests.train.stage import LIMIT_S, descendants
 from tests.train.test_dialogue import Scheduler
 from tests.train.test_faults import check_samples
 from tutti.train.agent.channel import Accepted, Answer, Done, Refused, Released, Resize, Snapshot
@@ -64,6 +65,18 @@ def test_who_cannot_go_on_with_too_few_keeps_its_state_before_the_run_ends(launc
 
 
 @slow
+def test_who_is_ended_by_a_callback_that_never_returns_keeps_its_state(launch):
+    loop = {**LOOP, "rapt": "m0", "faults": {"m1": {"9": "kill"}}}
+    run = launch("--workers", 2, "--max-restarts", 3, *RARELY, loop=loop)
+    assert run.finish() == 0, run.said()
+    (hung,) = run.events("hung")
+    assert hung["callback"] == "listen_for_ever"
+    assert min(event["step"] for event in run.events("formed")[1:]) == 9, "nothing that was committed is computed again"
+    check_samples(run, epochs=2, samples=240)
+    assert run.leftovers() == []
+
+
+@slow
 def test_those_that_stand_by_do_not_hold_up_who_leaves(launch):
     run = launch("--workers", 2, "--standby", 1, loop={**LOOP, "sleep": 0.05})
     run.wait_for("started", 3)
@@ -74,6 +87,20 @@ def test_those_that_stand_by_do_not_hold_up_who_leaves(launch):
     assert run.processes() == []
     status = run.status()
     assert status["snapshot_step"] == status["step"] >= 3, "the last step is kept, and the last words say so"
+
+
+@slow
+def test_one_that_is_frozen_when_its_agent_is_lost_wakes_up_and_goes(launch):
+    run = launch("--workers", 2, loop={**LOOP, "epochs": 99, "sleep": 0.05})
+    run.wait_step(3)
+    for pid in (run.pid, run.pids()["m1"]):
+        os.kill(pid, signal.SIGSTOP)
+    run.signal(signal.SIGKILL)
+    run.finish()
+    until = time.monotonic() + LIMIT_S
+    while run.processes():
+        assert time.monotonic() < until, "somebody is left"
+        time.sleep(0.05)
 
 
 @slow

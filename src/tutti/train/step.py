@@ -15,7 +15,7 @@ from tutti.train.agent.beats import COMMIT, COMPUTE, REDUCE
 from tutti.train.agent.exits import Exit
 from tutti.train.agree import Verdict, Vote, check_samples, judge
 from tutti.train.deal import Deal, Piece
-from tutti.train.errors import GroupLost, NotProtected, StateChanged
+from tutti.train.errors import GroupLost, NotProtected, StateChanged, TrainError
 from tutti.train.group import Talk
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Step:
 
     def commit(self, steppers: Sequence[Any]) -> bool:
         """The body is done: keep the piece, and with the last one finish the step."""
+        if not self.is_open:
+            raise TrainError("commit() was called twice for one batch: once is enough, with all that is to be stepped")
         self.is_open = False
         piece = self._piece
         assert piece is not None
@@ -101,18 +103,21 @@ class Step:
             job.member.phase(REDUCE, job.course.step, compute_s)
         is_ok = self._reduce(gradients_of(self._plain(optimizers)) if gradients is None else gradients)
         try:
-            verdict = self._vote(is_ok)
+            verdict, why = self._vote(is_ok), ""
         except GroupLost as error:
-            return self._lost(str(error), steppers, optimizers, in_doubt=is_ok)
+            # What follows is not part of handling it: an error of the user's there has nothing to do with this one.
+            verdict, why = None, str(error)
+        if verdict is None:
+            return self._lost(why, steppers, optimizers, in_doubt=is_ok)
         if not verdict.is_committed:
             return self._lost("another member lost a collective in this step", steppers, optimizers, in_doubt=False)
         self.apply(steppers, optimizers)
         try:
             self._after(verdict)
         except GroupLost as error:
-            # The step was taken and may be in no other domain yet: it counts if the next generation finds it.
-            return self._lost(str(error), steppers, optimizers, in_doubt=False)
-        return True
+            why = str(error)
+        # Lost now, it was taken and may be in no other domain yet: it counts if the next generation finds it.
+        return not why or self._lost(why, steppers, optimizers, in_doubt=False)
 
     def _lost(self, why: str, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], in_doubt: bool) -> bool:
         """Go on in the next generation. If the votes were cast and someone counted them, the step is carried out after
