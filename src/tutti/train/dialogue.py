@@ -166,7 +166,7 @@ class Dialogue:
         # The farthest tier is the one that outlives most.
         for name, tier in reversed(self.tiers.items()):
             is_wanted = self.agent.code == Exit.PREEMPTED and not (self.saved_in or self._is_ended())
-            if is_wanted and tier.persist_now(self._is_ended):
+            if is_wanted and tier.persist_now(self.agent.roster.step, self._is_ended):
                 self.saved_in = name
             tier.close()
         for pending in list(self.open.values()):

@@ -43,11 +43,11 @@ class Tier:
         """Do not wait for the next time: someone asked for it."""
         self._next = 0.0
 
-    def persist_now(self, is_over: Callable[[], bool]) -> bool:
+    def persist_now(self, newest: int, is_over: Callable[[], bool]) -> bool:
         """Persist and wait, unless it is over before; False when the newest step could not be written."""
-        if self._process:
-            # It may be busy with an older one.
-            self._await(is_over)
+        # It may be busy already, with that step or with an older one.
+        if self._process and self._await(is_over) and self.step >= newest:
+            return True
         self._start()
         return self._await(is_over)
 
