@@ -9,6 +9,7 @@ import torch
 from tests.train.stage import LIMIT_S
 from tutti.train import keep, patience, recover, status
 from tutti.train.agent.shelf import Entry, Shelf
+from tutti.train.agree import Claim
 from tutti.train.errors import NoMemory
 from tutti.train.job import Job
 from tutti.train.member import Member
@@ -151,3 +152,35 @@ def test_what_is_not_known_to_be_complete_counts_for_nothing_in_the_next_generat
     assert (job.keeper.step, job.keeper.complete[0]) == (5, 5)
     job.keeper.is_complete(3, 9)
     assert job.keeper.complete[0] == 5, "what another has for the newest"
+
+
+@pytest.mark.parametrize(
+    ("known", "was_in_doubt"),
+    [
+        pytest.param((6, 0), False, id="another has counted the votes"),
+        pytest.param((5, 0), True, id="all who have are lost, but it is in memory"),
+    ],
+)
+def test_who_has_not_heard_that_a_snapshot_is_complete_does_not_write_over_it(job, known, was_in_doubt):
+    """Others may have written over the one before it already."""
+    keeping(job, 5)
+    job.course.step = 6
+    assert recover.snapshot(job)
+    claims = [Claim("m0", 6, complete=(5, 0)), Claim("m1", 7, complete=known)]
+    recover.learn_complete(job, claims, was_in_doubt)
+    job.course.step = 8
+    assert recover.snapshot(job)
+    with Memory([job.member.shelf]) as memory:
+        assert memory.steps() == [8, 6]
+
+
+def test_what_an_earlier_generation_kept_is_not_said_to_be_kept_by_this_one(job):
+    """One that could not keep its part of a step anew has only the other part of it."""
+    job.generation = 1
+    assert keeping(job, 5)
+    assert job.keeper.sealed_in(1) == 5
+    job.generation = 2
+    job.keeper.begin()
+    assert (job.keeper.step, job.keeper.sealed_in(2)) == (5, -1)
+    assert recover.snapshot(job)
+    assert job.keeper.sealed_in(2) == 5

@@ -19,11 +19,11 @@ from tests.train.stage import LIMIT_S, Run, descendants
 from tests.train.support import claim
 from tests.train.test_faults import check_samples, same_on_all
 from tutti.train.agent import lines
-from tutti.train.agent.agent import Seat
 from tutti.train.agent.beats import Beats
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.far import Far, FarWatch
 from tutti.train.agent.posts import VERSION, Past, Posts, belongs, newest_life
+from tutti.train.agent.seat import Seat
 
 LOOP = {"samples": 100, "batch": 12}
 

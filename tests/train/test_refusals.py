@@ -113,6 +113,17 @@ def test_a_body_that_forgets_to_commit_is_told(alone, model, opt):
         next(loop)
 
 
+def test_a_batch_is_committed_once_and_a_second_time_changes_nothing(alone, model, opt):
+    alone.protect(model=model, opt=opt)
+    loop = alone.batches(Growing(), global_batch=4)
+    model(next(loop)).sum().backward()
+    assert alone.commit(opt)
+    before = [one.clone() for one in model.parameters()]
+    with pytest.raises(TrainError, match="twice for one batch"):
+        alone.commit(opt)
+    assert all(torch.equal(one, was) for one, was in zip(model.parameters(), before, strict=True))
+
+
 def test_a_dataset_that_changes_its_length_is_refused_and_the_step_is_kept(alone, model, opt):
     alone.protect(model=model, opt=opt)
     data = Growing()
@@ -126,6 +137,8 @@ def test_a_dataset_that_changes_its_length_is_refused_and_the_step_is_kept(alone
     [
         pytest.param({"global_batch": 0}, "at least one sample", id="no batch"),
         pytest.param({}, "either global_batch", id="nothing said about the batch"),
+        pytest.param({"global_batch": 1.5}, r"global_batch=1\.5: it is a whole number", id="half a sample"),
+        pytest.param({"global_batch": 4, "microbatch": -1}, "microbatch=-1: it is", id="less than nothing"),
         pytest.param({"global_batch": 4, "batch_per_member": 4}, "not both", id="two batches"),
         pytest.param({"global_batch": 4, "lr_rule": "linear"}, "has no reason", id="a rule without a reason"),
         pytest.param({"batch_per_member": 4, "lr_rule": "cubic"}, "'linear' or 'sqrt'", id="a rule unknown"),

@@ -1,6 +1,7 @@
 """Memory, then a durable folder: complete steps only, equal to what torch's own checkpoints give."""
 
 import resource
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tutti.train.agent.exits import Exit
 from tutti.train.agent.shelf import Entry, Shelf
 from tutti.train.agent.slots import Label, Slot
 from tutti.train.boxes import Box, whole
+from tutti.train.errors import OtherRun
 from tutti.train.memory import Memory
 from tutti.train.snapshot import Camera, lay_out, writable
 from tutti.train.state import Leaf, Protected
@@ -260,6 +262,38 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_what_was_there(tmp_path, ful
     assert said.startswith("File too large (")
     assert len(said.splitlines()) == 1
     assert [path.name for path in (tmp_path / "durable").iterdir()] == ["step-000000003"]
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        pytest.param({"wide": (13, 7), "deep": (5, 3, 2)}, "", id="the same"),
+        pytest.param({"wide": (13, 1), "deep": (5, 3, 2)}, r"model.wide is \[13, 7\] of .* and \[13, 1\]", id="shape"),
+        pytest.param({"wide": (13, 7)}, "model.deep is .* there and missing here", id="less"),
+        pytest.param({"wide": (13, 7), "deep": (5, 3, 2), "head": (2,)}, "model.head is missing there", id="more"),
+    ],
+)
+def test_a_folder_with_another_model_is_refused_before_anything_is_read(tmp_path, full, state, words):
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    fill(shelf, full, 3)
+    persist.persist([shelf], tmp_path / "durable")
+    protected = Protected()
+    protected.add({"model": {name: torch.zeros(shape) for name, shape in state.items()}})
+    durable = persist.Durable(tmp_path / "durable", 3)
+    with pytest.raises(OtherRun, match=words) if words else nullcontext():
+        durable.check(protected.lasting(), is_part=False)
+
+
+def test_what_was_just_written_stays_beside_newer_steps_of_a_run_that_went_on_elsewhere(tmp_path, full):
+    shelf = Shelf(tmp_path / "slots")
+    shelf.folder.mkdir()
+    for step in (7, 8, 3):
+        fill(shelf, full, step)
+        persist.persist([shelf], tmp_path / "durable")
+        for entry in shelf.entries():
+            shelf.remove(entry.member)
+    assert persist.saved_steps(tmp_path / "durable") == [8, 7, 3]
 
 
 @pytest.mark.slow

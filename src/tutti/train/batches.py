@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from tutti.train import fsdp, hold, recover
@@ -47,6 +48,13 @@ class Plan:
         return to_neighbours(deal, self.together) if self.together > 1 else deal
 
     def check(self) -> None:
+        counts: dict[str, Any] = {
+            "global_batch": self.global_batch, "batch_per_member": self.per_member, "microbatch": self.microbatch,
+            "logical": self.logical,
+        }  # fmt: skip
+        for name, count in counts.items():
+            if not isinstance(count, Integral) or count < 0:
+                raise DataChanged(f"{name}={count!r}: it is a whole number, and not below 0")
         if self.numerics not in ("fast", "ordered"):
             raise DataChanged(f"numerics={self.numerics!r} is not known: it is 'fast' or 'ordered'")
         if self.numerics == "ordered" and self.logical < 1:

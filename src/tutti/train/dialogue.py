@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from tutti.train.agent import lines
-from tutti.train.agent.agent import Agent, Seat
+from tutti.train.agent.agent import Agent
 from tutti.train.agent.channel import (
     Accepted,
     Done,
@@ -23,6 +23,7 @@ from tutti.train.agent.channel import (
 from tutti.train.agent.client import Client
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.roster import Stage
+from tutti.train.agent.seat import Seat
 from tutti.train.agent.story import Story
 from tutti.train.tiers import Tier
 
@@ -34,12 +35,19 @@ PASSED_ON = frozenset({"fenced", "lost", "stalled", "formed"})
 
 @dataclass(frozen=True)
 class Open:
-    """A request that was accepted and is not done: since when, after which step, with how many members."""
+    """A request that was accepted and is not done: since when, after which step, with how many members, where how many
+    were wanted.
+    """
 
     request: Request
     began: float
     step: int
     world: int
+    want: int
+
+    @property
+    def is_shrink(self) -> bool:
+        return isinstance(self.request, Resize) and self.request.target < self.world
 
 
 class Dialogue:
@@ -55,6 +63,8 @@ class Dialogue:
         self._first_step = -1
         self.client = Client(address, agent.folder.path.name) if address else None
         self.open: dict[str, Open] = {}
+        self._kept: set[int] = set()
+        """The steps that those who left have kept last."""
         self._signals = 0
         self._heard_signals = 0
         self._next_report = 0.0
@@ -100,7 +110,7 @@ class Dialogue:
             return
         self._supersede(request)
         world = len(self.agent.roster.generation.members)
-        self.open[request.id] = Open(request, time.monotonic(), self.agent.roster.step, world)
+        self.open[request.id] = Open(request, time.monotonic(), self.agent.roster.step, world, self.agent.asked)
         self._answer(Accepted(request.id, self.agent.roster.step + 1))
         self.story.tell(
             "asked",
@@ -150,14 +160,22 @@ class Dialogue:
         return float(round(min(1.0, (step - self._first_step) / rate / age_s), 3))
 
     def close(self) -> None:
+        if len(self._kept) == 1:
+            self.agent.progress["snapshot_step"] = max(self._kept)
+            self.agent.write_status(self.status())
         # The farthest tier is the one that outlives most.
         for name, tier in reversed(self.tiers.items()):
-            if self.agent.code == Exit.PREEMPTED and not self.saved_in and tier.persist_now():
+            is_wanted = self.agent.code == Exit.PREEMPTED and not (self.saved_in or self._is_ended())
+            if is_wanted and tier.persist_now(self.agent.roster.step, self._is_ended):
                 self.saved_in = name
             tier.close()
         for pending in list(self.open.values()):
-            is_leave = isinstance(pending.request, Leave)
-            self._end(pending, (self.saved_in or "memory") if is_leave else "none")
+            if isinstance(pending.request, Leave):
+                self._end(pending, self.saved_in or "memory")
+            elif pending.is_shrink:
+                self._end(pending, "none")
+            else:
+                self._refuse(pending, "the run has ended")
         if self.client:
             self.client.close()
 
@@ -183,18 +201,39 @@ class Dialogue:
             self.agent.roster.is_leaving = True
             self.agent.say_all({"say": "leave", "id": request.id})
         else:
+            if request.tier in self.tiers:
+                self.tiers[request.tier].complaint = ""
             self.agent.say_all({"say": "snapshot", "id": request.id, "tier": request.tier})
 
     def _check_open(self) -> None:
         for pending in list(self.open.values()):
-            late = time.monotonic() - pending.began > pending.request.deadline_s
+            is_late = time.monotonic() - pending.began > pending.request.deadline_s
+            why = self._why_in_vain(pending, is_late)
             if self._is_done(pending):
                 self._end(pending, "memory")
-            elif late and isinstance(pending.request, Leave):
+            elif why:
+                self._refuse(pending, why)
+                self.story.tell("late", f"{pending.request.say}: {why}", request=pending.request.say)
+            elif is_late and isinstance(pending.request, Leave) and self.agent.seats:
                 self.story.tell(
                     "late", f"the members did not leave within {pending.request.deadline_s:.0f} s: they are ended"
                 )
                 self.agent.end_all()
+
+    def _why_in_vain(self, pending: Open, is_late: bool) -> str:
+        """Why a request that was accepted is given up after all. A size that was not reached in time is not grown to
+        later: whoever asked for it may have given the room to others.
+        """
+        request, world = pending.request, len(self.agent.roster.generation.members)
+        within = f"within {request.deadline_s:.0f} s"
+        if isinstance(request, Snapshot):
+            tier = self.tiers.get(request.tier)
+            complaint = tier.complaint if tier else ""
+            return complaint or (f"no step was kept in {request.tier} {within}" if is_late else "")
+        if isinstance(request, Resize) and is_late and max(pending.world, world) < request.target:
+            self.agent.resize(pending.want)
+            return f"{world} of {request.target} members computed {within}"
+        return ""
 
     def _is_done(self, pending: Open) -> bool:
         roster = self.agent.roster
@@ -215,11 +254,15 @@ class Dialogue:
     def _end(self, pending: Open, state: str) -> None:
         self.open.pop(pending.request.id)
         request, step = pending.request, self.agent.roster.step
-        if isinstance(request, Leave) or (isinstance(request, Resize) and request.target < pending.world):
+        if isinstance(request, Leave) or pending.is_shrink:
             gone = tuple(member.name for member in self.agent.roster.members.values() if not member.is_here)
             self._answer(Released(request.id, step, gone, state))
         else:
             self._answer(Done(request.id, step, round(time.monotonic() - pending.began, 4)))
+
+    def _refuse(self, pending: Open, why: str) -> None:
+        self.open.pop(pending.request.id)
+        self._answer(Refused(pending.request.id, why, self.legal()))
 
     def _answer(self, answer: Accepted | Refused | Released | Done) -> None:
         if self.client:
@@ -228,6 +271,11 @@ class Dialogue:
     def _left(self, _seat: Seat, said: lines.Message) -> None:
         self.agent.roster.committed(said["step"])
         self.agent.roster.is_leaving = True
+        self._kept.add(said["kept"])
+
+    def _is_ended(self) -> bool:
+        """Whether a second signal asks for the end, whatever is not saved yet."""
+        return self._signals > 1
 
     def _hear_signals(self) -> None:
         if self._signals == self._heard_signals:

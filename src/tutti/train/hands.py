@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from tutti.train import zygote
 from tutti.train.agent import lines
 from tutti.train.agent.begin import Begin
 from tutti.train.agent.folder import Folder
-from tutti.train.agent.watch import Watch
+from tutti.train.agent.watch import Watch, state_of
 
 PR_SET_CHILD_SUBREAPER = 36
 WARM_S = 120.0
 STORE_S = 30.0
 ZYGOTE_S = 5.0
+ZYGOTE_LOOK_S = 0.5
 STREAMING = "glibc.cpu.x86_non_temporal_threshold"
 STREAMED_BYTES = 1 << 20
 LARGE = {
@@ -102,20 +104,30 @@ class Hands:
         self._address = ""
         self._elsewhere = ""
         os.environ["TUTTI_TRAIN_WARM"] = ",".join(worth_warming(command))
+        self.tell: Callable[[str], None] = lambda _: None
+        self._begin_zygote(may_fork=True)
+
+    def _begin_zygote(self, may_fork: bool) -> None:
+        """Have a process that members are forked from, and wait until it is warm."""
         ours, theirs = socket.socketpair()
         self._line = lines.Lines(ours)
         self._zygote = 0
         try:
             with undisturbed():
-                self._zygote = self._fork_zygote(ours, theirs) if can_fork(command) else self._run_zygote(theirs)
+                is_fork = may_fork and can_fork(self.command)
+                self._zygote = self._fork_zygote(ours, theirs) if is_fork else self._run_zygote(theirs)
             theirs.close()
             self._await("warm")
         except BaseException:
-            self._line.close()
-            if self._zygote:
-                os.kill(self._zygote, signal.SIGKILL)
-                os.waitpid(self._zygote, 0)
+            self._drop_zygote()
             raise
+
+    def _drop_zygote(self) -> None:
+        self._line.close()
+        if self._zygote:
+            os.kill(self._zygote, signal.SIGKILL)
+            os.waitpid(self._zygote, 0)
+            self._zygote = 0
 
     def _run_zygote(self, theirs: socket.socket) -> int:
         command = self.command
@@ -178,6 +190,8 @@ class Hands:
         """End the store and the zygote, and wait for both."""
         self.renew_store()
         self._line.close()
+        if not self._zygote:
+            return
         watch = Watch(self._zygote)
         if not select.select([watch], [], [], ZYGOTE_S)[0]:
             watch.send(signal.SIGKILL)
@@ -205,19 +219,36 @@ class Hands:
         self._address = f"{self.machine.address}:{int(port)}"
 
     def _fork(self, what: str, env: Mapping[str, str], argv: list[str]) -> int:
-        sent = self._line.send({"say": "fork", "what": what, "env": dict(env), "argv": argv, "cwd": str(Path.cwd())})
-        if not sent:
-            raise CannotStart("the zygote is gone")
-        return int(self._await("forked")["pid"])
+        request = {"say": "fork", "what": what, "env": dict(env), "argv": argv, "cwd": str(Path.cwd())}
+        answer = self._answer("forked") if self._line.send(request) else None
+        if answer is None:
+            self.tell("the process that members are forked from is gone: another is started")
+            self._drop_zygote()
+            # Not forked from here any more: it would hold on to all that is open by now.
+            self._begin_zygote(may_fork=False)
+            self._line.send(request)
+            answer = self._await("forked")
+        return int(answer["pid"])
 
     def _await(self, word: str) -> lines.Message:
-        for message in self._line.receive(WARM_S):
-            if message["say"] == word:
-                return message
-        raise CannotStart(
-            f"the process that members are forked from did not answer ({word}): "
-            f"can {self.command.interpreter} import torch?"
-        )
+        answer = self._answer(word)
+        if answer is None:
+            raise CannotStart(
+                f"the process that members are forked from did not answer ({word}): "
+                f"can {self.command.interpreter} import torch?"
+            )
+        return answer
+
+    def _answer(self, word: str) -> lines.Message | None:
+        """What the zygote says; None when it is gone, or frozen."""
+        until = time.monotonic() + WARM_S
+        while self._line.is_open and time.monotonic() < until:
+            for message in self._line.receive(ZYGOTE_LOOK_S):
+                if message["say"] == word:
+                    return message
+            if state_of(self._zygote) in ("T", "t"):
+                return None
+        return None
 
     def _environment(self, member: str, facts: Begin) -> dict[str, str]:
         host, _, port = self.store().rpartition(":")

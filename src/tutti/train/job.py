@@ -31,6 +31,7 @@ from tutti.train.step import Step
 from tutti.train.zygote import end_with_parent
 
 CALLBACK_S = 60.0
+KEEP_S = 10.0
 HERE = str(Path(__file__).parent)
 
 _current: Job | None = None
@@ -199,6 +200,11 @@ class Job:
             f"the on_resize callback {name} has not returned for {CALLBACK_S:.0f} s; this member ends",
             callback=name,
         )
+        # Nobody knows what it holds on to.
+        guard = threading.Timer(KEEP_S, os._exit, [Exit.CRASHED])
+        guard.daemon = True
+        guard.start()
+        recover.keep_whole(self)
         sys.stderr.flush()
         os._exit(Exit.CRASHED)
 
@@ -231,9 +237,10 @@ def end_with_agent() -> None:
     """A member that has joined saves and leaves when its agent is gone. But where other machines take part nobody goes
     on without this one's: the others would not know. (A shell between us would get the signal in our place.)
     """
-    parent = int(os.environ.get("TUTTI_TRAIN_PARENT", "0"))
-    is_theirs = os.environ.get("TUTTI_TRAIN_MACHINES") and os.getppid() == parent
-    end_with_parent(parent, signal.SIGKILL if is_theirs else 0)
+    is_ours = os.getppid() == int(os.environ.get("TUTTI_TRAIN_PARENT", "0"))
+    is_killed = os.environ.get("TUTTI_TRAIN_MACHINES") and is_ours
+    # One that is frozen has to be woken for it.
+    end_with_parent(os.getppid(), signal.SIGKILL if is_killed else signal.SIGCONT)
 
 
 def theirs(trace: TracebackType | None) -> TracebackType | None:

@@ -28,6 +28,8 @@ class Keeper:
         self.slots = slots
         self.every = every
         self.step = -1
+        self.kept_in = 0
+        """The generation that kept it."""
         self.failures = 0
         self.shelf = ""
         self.is_split = False
@@ -51,6 +53,14 @@ class Keeper:
         if step >= self.complete[0]:
             self.complete = self.buddies.complete = (step, generation)
 
+    def note(self, step: int, generation: int) -> None:
+        """Our part of this step is sealed."""
+        self.step, self.kept_in = step, generation
+
+    def sealed_in(self, generation: int) -> int:
+        """The step that we have kept last in this generation; -1 for none. The parts of an earlier one are others."""
+        return self.step if self.kept_in == generation else -1
+
     def begin(self) -> None:
         """Another generation: what was kept last and is not known to be complete counts for nothing. Whoever is lost
         may not have kept its part, and what is complete must not be given back for it.
@@ -70,7 +80,7 @@ class Keeper:
     def take_over(self, step: int, generation: int) -> None:
         """This step was read back from memory, where it is complete without us: we need not keep it once more."""
         self.complete = self.buddies.complete = (step, generation)
-        self.step = step
+        self.note(step, generation)
 
     def interval(self, step_s: float) -> int:
         """Steps between snapshots: as told, or from what a snapshot costs and how often members fail."""

@@ -237,6 +237,7 @@ def attend(
     if machines.are_many:
         meet_at(machines)
     hands = Hands(read_command(words), folder, options.run or folder.path.name)
+    hands.tell = lambda text: story.tell("renewed", text)
     try:
         if machines.rank:
             return serve(options, folder, hands, story, machines, room_of(roster, machines))

@@ -26,6 +26,10 @@ class AgentGone(Exception):
     """The agent closed its end; the member saves and leaves."""
 
 
+class Leaving(Exception):
+    """All were asked to leave, so there will be no other generation."""
+
+
 class Member:
     """What this process knows from its agent."""
 
@@ -58,6 +62,10 @@ class Member:
     def has_head(self) -> bool:
         """Whether anybody is there who could announce a generation."""
         return self._line.is_open and not self.headless_at
+
+    @property
+    def is_leaving(self) -> bool:
+        return "leave" in self.asked
 
     @property
     def shelf(self) -> Shelf:
@@ -116,8 +124,10 @@ class Member:
 
     def wait_generation(self, after: int) -> Generation:
         """The next generation; blocks, because there is nothing to compute without one."""
-        if not self.until(lambda: self.announced.number > after):
+        if not self.until(lambda: self.announced.number > after or self.is_leaving):
             raise AgentGone
+        if self.announced.number <= after:
+            raise Leaving
         return self.announced
 
     def part(self) -> None:

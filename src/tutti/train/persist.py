@@ -12,20 +12,23 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from tutti.train import plain
 from tutti.train.agent.cabinet import shelves_in
 from tutti.train.agent.shelf import Shelf
 from tutti.train.boxes import Box, whole
+from tutti.train.errors import OtherRun
 from tutti.train.memory import Memory
 from tutti.train.snapshot import NO_STEP
+from tutti.train.state import Leaf
 
 KEPT = 2
 STEP = re.compile(r"step-(\d+)")
@@ -59,7 +62,7 @@ def persist(shelves: list[Shelf], into: Path) -> int:
     step, state = take(shelves, saved_steps(into))
     if state:
         write(state, into, step)
-        forget_old(into)
+        forget_old(into, step)
     return step
 
 
@@ -123,9 +126,11 @@ def saved_steps(folder: Path) -> list[int]:
     return sorted((int(name[1]) for name in names if name and (folder / name[0] / ".metadata").exists()), reverse=True)
 
 
-def forget_old(folder: Path) -> None:
+def forget_old(folder: Path, written: int) -> None:
+    """The newest stay, and the one that was just written: newer ones may be of a run that went on elsewhere."""
     for step in saved_steps(folder)[KEPT:]:
-        shutil.rmtree(folder / f"step-{step:09d}")
+        if step != written:
+            shutil.rmtree(folder / f"step-{step:09d}")
 
 
 class Durable:
@@ -157,6 +162,24 @@ class Durable:
     def describe(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
         found: Any = self.metadata[key_of(name)]
         return tuple(found.size), found.properties.dtype
+
+    def check(self, leaves: Mapping[str, Leaf], is_part: bool) -> None:
+        """Refuse to be read into a state of another kind, before anything of it has changed. A stage is a part only."""
+        mine = {key_of(leaf.name): (leaf.shape, leaf.tensor.dtype) for leaf in leaves.values()}
+        things = tuple({f"{leaf.name.partition('/')[0]}." for leaf in leaves.values()})
+        tensors = (name for name, found in self.metadata.items() if isinstance(found, TensorStorageMetadata))
+        known = {name: self.describe(name) for name in tensors if name in mine or name.startswith(things)}
+        names = sorted(mine if is_part else {*mine, *known})
+        odd = next((name for name in names if mine.get(name) != known.get(name)), "")
+        if odd:
+            raise OtherRun(
+                f"{self.path} is of another model: {odd} is {worded(known.get(odd))} there and {worded(mine.get(odd))} "
+                f"here. Nothing was changed: name another folder for this run, or take that one away"
+            )
+
+
+def worded(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+    return f"{list(kind[0])} of {str(kind[1]).removeprefix('torch.')}" if kind else "missing"
 
 
 @contextmanager

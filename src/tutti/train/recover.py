@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import sys
@@ -20,12 +21,12 @@ from tutti.train.agent.beats import WAIT
 from tutti.train.agent.exits import Exit
 from tutti.train.agent.generation import Generation
 from tutti.train.agent.slots import Label
-from tutti.train.agree import EMPTY, Accord, Claim, Verdict, accord, check_alike, resolves
+from tutti.train.agree import EMPTY, Accord, Claim, accord, check_alike, resolves
 from tutti.train.bulk import uncollected
 from tutti.train.domains import Places
-from tutti.train.errors import GroupLost, StateChanged
+from tutti.train.errors import GroupLost, NoMemory, StateChanged
 from tutti.train.grid import Grid, connect
-from tutti.train.member import AgentGone, Member
+from tutti.train.member import AgentGone, Leaving, Member
 from tutti.train.memory import Memory
 from tutti.train.snapshot import NO_STEP
 
@@ -188,8 +189,8 @@ def change(job: Job, generation: Generation, apply: Apply | None) -> None:
 
 
 def is_replaced(member: Member, generation: Generation) -> bool:
-    """Whether the agent has announced a newer generation, or is gone."""
-    return member.announced.number > generation.number or not member.has_head
+    """Whether the agent has announced a newer generation, is gone, or has asked all to leave."""
+    return member.announced.number > generation.number or not member.has_head or member.is_leaving
 
 
 def next_generation(job: Job, number: int, why: str) -> Generation:
@@ -205,10 +206,13 @@ def announced_after(job: Job, number: int) -> Generation:
     """The generation that comes next; nobody goes on without one."""
     try:
         return member_of(job).wait_generation(after=number)
+    except Leaving:
+        keep_whole(job)
+        leave(job)
     except AgentGone:
         keep_whole(job)
         sys.stderr.write("tutti train: the agent is gone; this member ends, its last snapshot stays in memory\n")
-        sys.exit(int(Exit.PREEMPTED))
+    sys.exit(int(Exit.PREEMPTED))
 
 
 def keep_whole(job: Job) -> None:
@@ -220,7 +224,8 @@ def keep_whole(job: Job) -> None:
     has_state = job.is_entered and not (job.is_fresh or job.is_standby or job.is_torn)
     if keeper and has_state and not shards(job) and job.course.step > keeper.step:
         job.calm.put_back()
-        snapshot(job, is_together=False, is_whole=True)
+        with contextlib.suppress(NoMemory):
+            snapshot(job, is_together=False, is_whole=True)
 
 
 def in_short(why: str) -> str:
@@ -234,10 +239,10 @@ def unite(job: Job, generation: Generation, apply: Apply | None) -> None:
     member = member_of(job)
     claims, newest = sync.exchange(job.group, claim_of(job, apply is not None and not job.is_torn), generation.step)
     check_alike(claims, job.group.rank)
+    learn_complete(job, claims, was_in_doubt=apply is not None)
     if apply and resolves(claims[job.group.rank], newest):
         apply()
         if shards(job):
-            spare_newest(job, claims)
             snapshot(job, is_together=False)
     if shards(job) and any(resolves(claim, newest) for claim in claims):
         # Nobody looks at what is in memory before those that were in doubt have kept their part.
@@ -310,14 +315,16 @@ def claim_of(job: Job, in_doubt: bool) -> Claim:
     return Claim(member_of(job).name, step, in_doubt, is_split, not is_split, complete, kind, called)
 
 
-def spare_newest(job: Job, claims: list[Claim]) -> None:
-    """Before a member that was in doubt keeps its step: some counted the votes and may have overwritten what we still
-    hold for complete, and whoever is lost may not have kept the step at all. What is complete now is kept.
+def learn_complete(job: Job, claims: list[Claim], was_in_doubt: bool) -> None:
+    """Before anybody keeps anything: those who counted the votes know of a snapshot that is complete, and may have
+    written over the one that who was in doubt still holds for it. They may all be lost, so it also looks in memory.
     """
-    assert job.keeper is not None
+    if job.keeper is None:
+        return
     known = max(tuple(claim.complete) for claim in claims)
-    with Memory([member_of(job).shelf]) as memory:
-        known = max([known, *((step, memory.generation(step)) for step in memory.steps())])
+    if was_in_doubt:
+        with Memory([member_of(job).shelf]) as memory:
+            known = max([known, *((step, memory.generation(step)) for step in memory.steps())])
     job.keeper.is_complete(*known)
 
 
@@ -407,6 +414,7 @@ def from_tiers(job: Job, found: Accord) -> Accord:
     if agreed[newest] < 0:
         return found
     durable = persist.Durable(Path(pairs[newest][2]), agreed[newest])
+    durable.check(job.protected.lasting(), is_part=job.protected.grid is not None)
     rest = durable.rest()
     job.protected.write(rest["things"], durable)
     job.course = course.from_record(rest["course"])
@@ -454,7 +462,7 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     except AgentGone:
         return False
     if is_kept:
-        keeper.step = step
+        keeper.note(step, job.generation)
         keeper.note_cost(time.perf_counter() - began)
     news = keeper.patience.news(step, keeper.complete[0])
     if news:
@@ -463,7 +471,7 @@ def snapshot(job: Job, is_together: bool = True, is_whole: bool = False) -> bool
     return is_kept
 
 
-def report(job: Job, verdict: Verdict, took_s: float) -> None:
+def report(job: Job, took_s: float) -> None:
     """Tell the agent how far we are; the first rank speaks for all."""
     job.pace.tick()
     keeper, member = job.keeper, member_of(job)
@@ -473,15 +481,16 @@ def report(job: Job, verdict: Verdict, took_s: float) -> None:
         "progress", step=job.course.step, world=job.world,
         rate=round(1 / job.pace.step_s, 3) if job.pace.step_s else 0.0,
         generation=job.generation, epoch=job.course.epoch, cursor=job.course.cursor, length=job.course.length,
-        snapshot_step=verdict.sealed, save_s=round(keeper.cost_s, 5), every=keeper.interval(job.pace.step_s or took_s),
-        level=job.level, batch=job.course.global_batch, state_bytes=int(keeper.state_bytes * job.protected.whole_share),
-        delivery=job.delivery,
+        snapshot_step=keeper.complete[0], save_s=round(keeper.cost_s, 5),
+        every=keeper.interval(job.pace.step_s or took_s), level=job.level, batch=job.course.global_batch,
+        state_bytes=int(keeper.state_bytes * job.protected.whole_share), delivery=job.delivery,
     )  # fmt: skip
 
 
 def leave(job: Job) -> None:
     """Everything is saved; say so before going."""
-    member_of(job).say("left", step=job.course.step, generation=job.generation)
+    kept = job.keeper.step if job.keeper else EMPTY
+    member_of(job).say("left", step=job.course.step, generation=job.generation, kept=kept)
     job.group.dissolve()
 
 

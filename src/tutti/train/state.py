@@ -105,7 +105,7 @@ class Protected:
     def meet(self, everyone: Talk) -> None:
         """The stages tell each other what they protect."""
         assert self.grid is not None
-        leaves = self._lasting(self.read()[0])
+        leaves = self.lasting()
         trained = {
             f"{name}/{path}"
             for name, module in self.modules_by_name()
@@ -158,6 +158,10 @@ class Protected:
         if self.fingerprint and fingerprint != self.fingerprint:
             raise StateChanged(CHANGED)
         self.fingerprint, self._checked = fingerprint, leaves
+
+    def lasting(self) -> dict[str, Leaf]:
+        """The tensors that are there from the beginning to the end."""
+        return self._lasting(self.read()[0])
 
     def _lasting(self, leaves: dict[str, Leaf]) -> dict[str, Leaf]:
         """Those that are there from the beginning to the end."""
@@ -220,7 +224,7 @@ class Protected:
             for part in ("state", "param_groups")
             for name in names
         )
-        leaves = self._lasting(self.read()[0])
+        leaves = self.lasting()
         return [name for name in every if name in leaves or name.startswith(stems)]
 
     def _box_of(self, name: str, shape: Shape, leaf: Leaf | None) -> Box:

@@ -15,7 +15,7 @@ from tutti.train.agent.beats import COMMIT, COMPUTE, REDUCE
 from tutti.train.agent.exits import Exit
 from tutti.train.agree import Verdict, Vote, check_samples, judge
 from tutti.train.deal import Deal, Piece
-from tutti.train.errors import GroupLost, NotProtected, StateChanged
+from tutti.train.errors import GroupLost, NotProtected, StateChanged, TrainError
 from tutti.train.group import Talk
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Step:
 
     def commit(self, steppers: Sequence[Any]) -> bool:
         """The body is done: keep the piece, and with the last one finish the step."""
+        if not self.is_open:
+            raise TrainError("commit() was called twice for one batch: once is enough, with all that is to be stepped")
         self.is_open = False
         piece = self._piece
         assert piece is not None
@@ -101,18 +103,21 @@ class Step:
             job.member.phase(REDUCE, job.course.step, compute_s)
         is_ok = self._reduce(gradients_of(self._plain(optimizers)) if gradients is None else gradients)
         try:
-            verdict = self._vote(is_ok)
+            verdict, why = self._vote(is_ok), ""
         except GroupLost as error:
-            return self._lost(str(error), steppers, optimizers, in_doubt=is_ok)
+            # What follows is not part of handling it: an error of the user's there has nothing to do with this one.
+            verdict, why = None, str(error)
+        if verdict is None:
+            return self._lost(why, steppers, optimizers, in_doubt=is_ok)
         if not verdict.is_committed:
             return self._lost("another member lost a collective in this step", steppers, optimizers, in_doubt=False)
         self.apply(steppers, optimizers)
         try:
             self._after(verdict)
         except GroupLost as error:
-            # The step was taken and may be in no other domain yet: it counts if the next generation finds it.
-            return self._lost(str(error), steppers, optimizers, in_doubt=False)
-        return True
+            why = str(error)
+        # Lost now, it was taken and may be in no other domain yet: it counts if the next generation finds it.
+        return not why or self._lost(why, steppers, optimizers, in_doubt=False)
 
     def _lost(self, why: str, steppers: Sequence[Any], optimizers: list[torch.optim.Optimizer], in_doubt: bool) -> bool:
         """Go on in the next generation. If the votes were cast and someone counted them, the step is carried out after
@@ -150,7 +155,7 @@ class Step:
         job.member.phase(COMMIT, job.course.step)
         keeper = job.keeper
         assert keeper is not None
-        wants_leave = "leave" in job.member.asked or not job.member.has_agent
+        wants_leave = job.member.is_leaving or not job.member.has_agent
         wants = keeper.is_due(job.course.step + 1, job.pace.step_s) or "snapshot" in job.member.asked
         row = self._ballot(int(is_ok), job.member.announced.number, int(wants), int(wants_leave))
         if not is_ok:
@@ -161,7 +166,7 @@ class Step:
         return judge(rows, self.deal.total * self.deal.together, self.expected * self.deal.together)
 
     def _ballot(self, is_ok: int, generation: int, snapshot: int, leave: int) -> list[int]:
-        sealed = self.job.keeper.step if self.job.keeper else -1
+        sealed = self.job.keeper.sealed_in(self.job.generation) if self.job.keeper else -1
         return Vote(is_ok, generation, snapshot, leave, self.seen, self.checksum, self.job.course.step, sealed).row()
 
     def _after(self, verdict: Verdict) -> None:
@@ -173,7 +178,7 @@ class Step:
         is_moving = verdict.generation > job.generation
         if verdict.has_snapshot or verdict.has_leave:
             recover.snapshot(job)
-        recover.report(job, verdict, time.perf_counter() - self.began)
+        recover.report(job, time.perf_counter() - self.began)
         if verdict.has_leave:
             recover.leave(job)
             sys.exit(int(Exit.PREEMPTED))

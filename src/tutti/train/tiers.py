@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tutti.train.agent.folder import Folder
@@ -13,6 +14,7 @@ from tutti.train.agent.story import Story
 from tutti.train.hands import with_path
 
 LIMIT_S = 600.0
+PAUSE_S = 0.02
 
 
 class Tier:
@@ -21,6 +23,8 @@ class Tier:
     def __init__(self, folder: Folder, into: Path, every_s: float, story: Story, env: dict[str, str]) -> None:
         self.into = into
         self.step = -1
+        self.complaint = ""
+        """Why the last snapshot could not be written; empty when it was."""
         self._every_s = every_s
         self._story = story
         self._words = [sys.executable, "-m", "tutti.train.persist", str(folder.path), str(into)]
@@ -39,15 +43,20 @@ class Tier:
         """Do not wait for the next time: someone asked for it."""
         self._next = 0.0
 
-    def persist_now(self) -> bool:
-        """Persist and wait; False when the newest step could not be written."""
-        if self._process is None:
-            self._start()
+    def persist_now(self, newest: int, is_over: Callable[[], bool]) -> bool:
+        """Persist and wait, unless it is over before; False when the newest step could not be written."""
+        # It may be busy already, with that step or with an older one.
+        if self._process and self._await(is_over) and self.step >= newest:
+            return True
+        self._start()
+        return self._await(is_over)
+
+    def _await(self, is_over: Callable[[], bool]) -> bool:
         assert self._process is not None
-        try:
-            self._process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        limit = time.monotonic() + LIMIT_S
+        while self._process.poll() is None and time.monotonic() < limit and not is_over():
+            time.sleep(PAUSE_S)
+        self._process.kill()
         return self._finish()
 
     def close(self) -> None:
@@ -65,10 +74,10 @@ class Tier:
         said, complained = self._process.communicate()
         code, self._process = self._process.returncode, None
         self._next = time.monotonic() + self._every_s
+        self.complaint = (complained.strip().splitlines() or ["it was ended"])[-1] if code else ""
         if code:
-            lines = complained.strip().splitlines() or ["it was ended"]
-            text = f"a snapshot could not be written to {self.into}: {lines[-1]}; the one in memory stays"
-            self._story.tell("unpersisted", text, why=lines[-1])
+            text = f"a snapshot could not be written to {self.into}: {self.complaint}; the one in memory stays"
+            self._story.tell("unpersisted", text, why=self.complaint)
             return False
         self.step = json.loads(said)["step"]
         self._story.tell("persisted", f"step {self.step} is in {self.into}", step=self.step)

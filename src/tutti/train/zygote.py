@@ -124,9 +124,9 @@ def take_signals() -> None:
 
 
 def end_with_parent(parent: int, number: int) -> None:
-    """Ask the kernel for a signal when the launcher dies, and end now if it has; 0 takes it back."""
+    """Ask the kernel for a signal when the launcher dies, in place of the one before, and end now if it has."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
-    if number and os.getppid() != parent:
+    if os.getppid() != parent:
         os._exit(1)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tutti.train.agent.exits import Exit
-from tutti.train.agent.roster import Announce, EndAll, Finish, Park, Roster, Spawn, Stage
+from tutti.train.agent.roster import Announce, Dismiss, EndAll, Finish, Park, Roster, Spawn, Stage
 from tutti.train.agent.sizes import SizeRule
 
 
@@ -39,6 +39,9 @@ class Play:
             for member in self.here():
                 self.roster.gone(member, -9)
             self.roster.is_ending = False
+        elif isinstance(order, Dismiss):
+            for name in self.roster.dismiss(order.names):
+                self.roster.gone(name, -9)
         elif isinstance(order, Finish):
             self.code = order.code
             return False
@@ -229,6 +232,24 @@ def test_who_is_not_wanted_and_does_not_compute_is_ended_at_once_and_costs_nothi
     play.go()
     assert play.roster.generation.members == ("m0", "m1", "m2")
     assert (play.roster.restarts_left, play.roster.holes) == (3, 0)
+
+
+def test_who_came_for_a_size_that_is_not_wanted_any_more_is_ended_the_last_to_be_ready_first():
+    play = started(want=2)
+    play.roster.want = 5
+    assert play.go().here() == ["m0", "m1", "m2", "m3", "m4"]
+    play.roster.joined("m3")
+    play.roster.want = 3
+    assert play.go().here() == ["m0", "m1", "m3"]
+    assert play.roster.restarts_left == 3
+
+
+def test_when_the_last_that_compute_have_left_nobody_stands_by_for_them():
+    play = started(want=2, spares=1).join_all()
+    play.roster.is_leaving = True
+    assert play.lose("m0", Exit.PREEMPTED).here() == ["m1", "m2"]
+    assert play.lose("m1", Exit.PREEMPTED).here() == []
+    assert play.code == Exit.PREEMPTED
 
 
 def test_losses_that_were_their_machines_are_given_back():

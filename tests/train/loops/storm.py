@@ -36,6 +36,8 @@ OPTIONS: dict[str, Any] = {
     "microbatch": 0,
     # Who freezes when it is about to meet the others for the first time.
     "shy": [],
+    # Whose callback never returns when the members change.
+    "rapt": "",
     # So many runs through the data, one after the other, each of all epochs.
     "phases": 1,
     # A loop over epochs around the loop over batches.
@@ -212,6 +214,10 @@ def freeze_at_the_door():
     setattr(Group, "form", freeze)  # noqa: B010 - a method may not be assigned to by name
 
 
+def listen_for_ever(_job):
+    threading.Event().wait()
+
+
 def wrapped(model, job):
     if OPTIONS["wrap"] == "ddp":
         return nn.parallel.DistributedDataParallel(model)
@@ -250,6 +256,8 @@ def main():
         faulthandler.dump_traceback_later(OPTIONS["dump"])
     torch.manual_seed(7)
     (Path(os.environ["OUT"]) / f"{MEMBER}.pid").write_text(str(os.getpid()))
+    if OPTIONS["rapt"]:
+        setattr(importlib.import_module("tutti.train.job"), "CALLBACK_S", 0.5)  # noqa: B010 - a module has no such name for mypy
     if MEMBER in OPTIONS["shy"]:
         freeze_at_the_door()
     job = train.join()
@@ -263,6 +271,8 @@ def main():
     job.protect(model=model, opt=opt, tally=tally, sched=sched)
     worlds = []
     job.on_resize(lambda job: worlds.append(job.world))
+    if OPTIONS["rapt"] == MEMBER:
+        job.on_resize(listen_for_ever)
     arguments = {key: OPTIONS[key] for key in ("numerics", "epochs", "lr_rule", "microbatch")}
     arguments["batch_per_member"] = OPTIONS["per_member"]
     arguments["together"] = OPTIONS.get("together") or {"tp": job.world, "grid": 2}.get(OPTIONS["wrap"], 1)

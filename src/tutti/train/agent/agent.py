@@ -8,13 +8,12 @@ import contextlib
 import selectors
 import signal
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from tutti.train.agent import lines, roster
-from tutti.train.agent.beats import ENTRIES, Beats, Budget, stragglers
+from tutti.train.agent.beats import ENTRIES, Beats, stragglers
 from tutti.train.agent.begin import Begin
 from tutti.train.agent.cabinet import Cabinet, Checksums
 from tutti.train.agent.exits import Exit, meaning
@@ -24,6 +23,7 @@ from tutti.train.agent.generation import Generation
 from tutti.train.agent.hang import Hangs, Sight
 from tutti.train.agent.journal import Journal, Unwritten
 from tutti.train.agent.posts import Posts
+from tutti.train.agent.seat import Seat
 from tutti.train.agent.story import Story
 from tutti.train.agent.watch import Farewells, Watch
 
@@ -33,6 +33,7 @@ EXPECTED_S = 0.001
 CALM_S = 1.0
 LAST_S = 5.0
 LASTING_S = 1.0
+PARTING_S = 10.0
 VAIN_S = 0.3
 
 
@@ -50,32 +51,6 @@ class Hands(Protocol):
     def renew_store(self) -> None:
         """Forget everything that was said in the store."""
         ...
-
-
-@dataclass
-class Seat:
-    """A member as the agent sees it: process, connection, heartbeat."""
-
-    name: str
-    index: int
-    watch: Watch | FarWatch
-    domain: str = ""
-    local: int = 0
-    line: lines.Lines | FarLine | None = None
-    silence: Budget = field(default_factory=lambda: Budget(0.25, 1.0))
-    last_beat_ns: int = 0
-    killed_for: str = ""
-    began_ns: int = field(default_factory=time.monotonic_ns)
-    is_doomed: bool = False
-    is_parting: bool = False
-    step: int = -1
-    unkept: int = -1
-    computed_s: deque[float] = field(default_factory=lambda: deque(maxlen=5))
-
-    @property
-    def compute_s(self) -> float:
-        """How long a step takes this member to compute: the middle of the last few."""
-        return sorted(self.computed_s)[len(self.computed_s) // 2] if self.computed_s else 0.0
 
 
 class Agent:
@@ -146,7 +121,10 @@ class Agent:
         """As many members as are wanted and the machines that are here have room for."""
         room = sum(self.far.rooms().values()) if self.far else self.asked
         self.roster.want = self.roster.rule.at_most(min(self.asked, room)) or self.roster.want
-        for name in self.roster.dismiss(unwanted):
+        self._dismiss(unwanted)
+
+    def _dismiss(self, names: tuple[str, ...]) -> None:
+        for name in self.roster.dismiss(names):
             self.seats[name].watch.send(signal.SIGKILL)
 
     def fileno(self) -> int:
@@ -213,7 +191,18 @@ class Agent:
                 self.far.turn()
             time.sleep(0.002)
 
+    def part(self) -> None:
+        """Have the members that compute keep what they have and go, as far as they do so in time."""
+        self.say_all({"say": "leave", "id": ""})
+        limit = time.monotonic() + PARTING_S
+        while any(not seat.is_doomed for seat in self._active()) and time.monotonic() < limit:
+            for key, _ in self._selector.select(LOOK_S):
+                key.data()
+            self._look_for_dying()
+
     def close(self) -> None:
+        if self.code is None:
+            self.part()
         self.end_all()
         limit = time.monotonic() + LAST_S
         while not self._farewells.are_over() and time.monotonic() < limit:
@@ -464,15 +453,22 @@ class Agent:
             elif isinstance(order, roster.Spawn):
                 self._spawn(order.count)
             elif isinstance(order, roster.EndAll):
-                self.story.tell("ending", order.reason)
-                self.roster.is_ending = True
-                self.end_all()
-                self.roster.is_ending = False
+                self._end(order)
+            elif isinstance(order, roster.Dismiss):
+                self._dismiss(order.names)
             elif isinstance(order, roster.Park):
                 self._park(order.reason)
             else:
                 self.code = order.code
                 self.story.tell("finished", f"the run ends: {order.reason}", code=order.code)
+
+    def _end(self, order: roster.EndAll) -> None:
+        self.story.tell("ending", order.reason)
+        self.roster.is_ending = True
+        if order.is_gentle:
+            self.part()
+        self.end_all()
+        self.roster.is_ending = False
 
     def _is_calm(self) -> bool:
         """Whether everyone in the present generation has begun the step after its first, or has had the time to."""

@@ -12,7 +12,8 @@ from tutti.train.agent.lines import BadLine, Message
 from tutti.train.agent.posts import Posts, rank_of
 
 if TYPE_CHECKING:
-    from tutti.train.agent.agent import Agent, Seat
+    from tutti.train.agent.agent import Agent
+    from tutti.train.agent.seat import Seat
 
 KILLED = -9
 TOGETHER_S = 3.0

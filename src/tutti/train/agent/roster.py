@@ -53,9 +53,17 @@ class Announce:
 
 @dataclass(frozen=True)
 class EndAll:
-    """Kill every member that is left; the reason is for people."""
+    """Kill every member that is left; the reason is for people. Those that compute may keep what they have first."""
 
     reason: str
+    is_gentle: bool = False
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """End these, who have nothing to keep: they are more than are wanted."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Finish:
     reason: str
 
 
-Order = Spawn | Announce | EndAll | Park | Finish
+Order = Spawn | Announce | EndAll | Dismiss | Park | Finish
 
 
 @dataclass
@@ -216,7 +224,7 @@ class Roster:
         """What to do now. Asking again without new facts gives the same answer."""
         here = [member for member in self.members.values() if member.is_here]
         if self.fatal:
-            return [EndAll(self.fatal.reason)] if here else [self.fatal]
+            return [EndAll(self.fatal.reason, is_gentle=True)] if here else [self.fatal]
         if not here:
             return self._nobody_left()
         if self._done() and any(member.stage is not Stage.STARTING for member in here):
@@ -232,13 +240,16 @@ class Roster:
         if self._is_hopeless():
             needed = f"{self.rule.fewest} members are the least"
             self.fatal = self._ending(f"{needed}, {max(0, self.want - self.holes)} can still come")
-            return [EndAll(self.fatal.reason)]
+            return [EndAll(self.fatal.reason, is_gentle=True)]
         return [*self._parked(), *self._spawns(here)]
 
     def _why_end(self, here: list[Member], is_renewing: bool) -> str:
         """Why all that are left are to be ended now, if they are."""
         if self.is_finished and not any(member.formed for member in here) and not self._are_on_their_own(here):
             return "the run is finished; members that stood by are not needed"
+        has_computed = any(member.stage in (Stage.ACTIVE, Stage.LEAVING) for member in here)
+        if self.is_leaving and self.generation.number and not has_computed:
+            return "the run leaves; members that stood by have nothing to keep"
         # Of those that all start again who computes goes by itself, soon; the others know nothing of it.
         is_going = any(member.name in self.generation.members and member.formed for member in here)
         if is_renewing and (self.is_overdue or not is_going):
@@ -415,7 +426,15 @@ class Roster:
         elif not self._broken() and not (self.is_settled() and self.is_calm):
             # A new process takes the processors from the first step of those who have just come together.
             return []
-        return [Spawn(missing)] if missing > 0 else []
+        return [Spawn(missing)] if missing > 0 else self._dismissals(here, -missing)
+
+    def _dismissals(self, here: list[Member], count: int) -> list[Order]:
+        """Those who came for a size that is not wanted any more, the last that would be ready first."""
+        idle = [Stage.STARTING, Stage.JOINING, Stage.BUILDING, Stage.READY]
+        found = sorted((member for member in here if member.stage in idle), key=lambda member: idle.index(member.stage))
+        if not (count and found and self.generation.number):
+            return []
+        return [Dismiss(tuple(member.name for member in found[:count]))]
 
     def _parked(self) -> list[Order]:
         if not self._broken() or self.is_finished or self._following() is not None:
