@@ -111,7 +111,9 @@ def outcome_of(played: Played) -> Outcome:
     assert ledger is not None
     report = ledger.report(played.simulation.driver.world, played.end)
     metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, played.took_s, until=played.end)
-    return Outcome(played.policy, metrics, played.record, report, False, played.samples, played.notices)
+    samples = [each for each in played.samples if each[0] < report.at]
+    samples.append((report.at, report.total))
+    return Outcome(played.policy, metrics, played.record, report, False, samples, played.notices)
 
 
 def bars(played: Played) -> list[Bar]:
