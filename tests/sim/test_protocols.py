@@ -170,6 +170,14 @@ def test_interrupted_a_protocol_has_the_policies_that_were_played(tmp_path, monk
         played(log(tmp_path, STANDARD), ["fcfs", "sjf"], Rules("rlscheduler"))
 
 
+@pytest.mark.parametrize("protocol", ["pyss", "rlscheduler"])
+def test_speed_is_counted_in_processor_time_so_that_a_busy_machine_does_not_show(tmp_path, monkeypatch, protocol):
+    clock = iter([10.0, 12.0])
+    monkeypatch.setattr(f"tutti.sim.protocols.{protocol}.time.process_time", lambda: next(clock))
+    (found,) = played(log(tmp_path, STANDARD), ["fcfs"], Rules(protocol)).results
+    assert found.jobs_per_s == 2
+
+
 def test_a_protocol_is_about_logs_of_one_format(tmp_path):
     path = tmp_path / "philly.csv"
     path.write_text("timestamp,duration,num_gpus\n2017-10-09 07:01:55,66.0,1\n")

@@ -5,11 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import plotly.graph_objects as go
 import pytest
 
 from tutti.sim.play import as_case, play
-from tutti.sim.report.page import PICTURES, _in_days, write_page
+from tutti.sim.report.page import PICTURES, write_page
 from tutti.sim.scenes import find_scene
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -60,13 +59,3 @@ def test_every_picture_is_drawn(page: Path, options: tuple[str, ...], ink: str) 
 
 def test_the_page_fetches_nothing(page: Path) -> None:
     assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", page.read_text())
-
-
-def test_a_picture_of_many_days_is_in_days_and_a_few_nodes_have_a_mark_each(page: Path) -> None:
-    figure = go.Figure(go.Bar(base=[0, 48], x=[24, 480], y=[0.5, 0.5], orientation="h"))
-    figure.update_layout(xaxis={"title": "hours", "range": [0, 528]}).add_vline(x=120, annotation={"text": "here"})
-    _in_days(figure)
-    assert figure.layout.xaxis.title.text == "days"
-    assert (figure.data[0].base, figure.data[0].x) == ((0, 2), (1, 20))
-    assert (figure.layout.xaxis.range, figure.layout.shapes[0].x0, figure.layout.annotations[0].x) == ((0, 22), 5, 5)
-    assert '"title":{"text":"days"}' not in page.read_text(), "a scene of minutes"

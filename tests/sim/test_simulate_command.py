@@ -63,6 +63,16 @@ def test_an_interrupt_leaves_the_report_of_what_had_ended(tmp_path, capsys, monk
     assert 1 < len(rows) < 2_000
 
 
+@pytest.mark.parametrize(("options", "offered"), [((), 0.6), (("--load", "0.8"), 0.8)])
+def test_generated_load_offers_what_the_file_says_unless_told_otherwise(tmp_path, capsys, options, offered):
+    path = tmp_path / "load.toml"
+    path.write_text("[generate]\njobs = 60\ndevices = 64\nload = 0.6\n")
+    _, out, _ = said(capsys, str(path), "--policy", "easy", "-o", "json", *options)
+    found = json.loads(out)
+    assert found["offered_load"] == offered
+    assert any("arrivals were moved" in note for note in found["notes"])
+
+
 SWF_LINE = "{job} {at} 0 60 {width} -1 -1 {width} 90 -1 1 1 1 1 -1 -1 -1 -1"
 
 
@@ -90,6 +100,7 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
     ("arguments", "code", "says"),
     [
         (["--policy", "esay"], 2, ("there is no policy 'esay'", "easy")),
+        (["--policy", "mine.toml"], 2, ("there is no file mine.toml", "a file with a policy")),
         (["--cluster", "0x8"], 2, ("0x8", "128x8")),
         (["--cluster", "2x2"], 2, ("50 wide", "--skip-bad")),
         (["--estimates", "bogus"], 2, ("bogus", "scaled:2.5")),

@@ -155,6 +155,7 @@ def test_a_workload_of_pollux_takes_run_times_and_curves_from_its_profiles(tmp_p
     ("line", "says"),
     [
         ("1 0 5 100", "4 columns where there should be 18"),
+        ("17", "1 column where there should be 18"),
         ("1 x 5 100 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "'x', not a number"),
         ("1 -3 5 100 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "the submission time is -3"),
         ("1 0 5 -1 4 -1 -1 4 200 -1 1 7 1 3 1 1 -1 -1", "the run time is -1"),

@@ -79,6 +79,15 @@ def test_one_more_gang_waits_behind_the_others(capsys, snapshot, tmp_path):
     assert starts(out) == {"waits": (3540.0, 3540.0), "mine": (None, 7140.0)}
 
 
+def test_the_table_tells_who_is_new_from_who_finds_no_room(capsys, snapshot, tmp_path):
+    job = tmp_path / "job.toml"
+    job.write_text('name = "mine"\nworkers = 4\nruns = "1h"\n')
+    _, out, _ = asked(capsys, snapshot, "--remove", "rack=b", "--submit", job)
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert "not there" in rows["mine"]
+    assert rows["waits"].endswith("not within 30.0 d")
+
+
 def test_the_answer_says_what_it_assumes(capsys, snapshot):
     code, out, err = asked(capsys, snapshot, "--queue", "default.weight=2")
     assert code == 0
@@ -96,6 +105,7 @@ def test_the_answer_says_what_it_assumes(capsys, snapshot):
         (["--queue", "defalt.weight=2"], "'default'"),
         (["--queue", "default.wieght=2"], "'weight'"),
         (["--submit", "nothing.toml"], "no job file"),
+        (["--queue", "default.weight=-1"], "weight = -1: nothing of a queue is below 0"),
     ],
 )
 def test_what_cannot_be_read_is_said(capsys, snapshot, arguments, says):

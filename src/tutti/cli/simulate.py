@@ -257,6 +257,9 @@ def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], o
     chosen = [find_policy(word) for word in policies]
     options = options_of(rest)
     load = load_of(path, options.seed)
+    if load is not None and not options.load:
+        # A few long and wide jobs make the load of a short draw: what was asked for is what is offered.
+        options = msgspec.structs.replace(options, load=load.load)
     log = drawn_anew(read_trace(path, options.skip_bad), load, 0)
     seeds = int(str(rest["seeds"]))
     case = prepare(log, options)

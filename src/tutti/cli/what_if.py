@@ -68,14 +68,17 @@ def lines_of(answer: "Answer") -> list[str]:
 
     if not answer.starts:
         return [NOBODY]
-    rows = [("gang", "before", "after"), *((s.gang, _when(s.before), _when(s.after)) for s in answer.starts)]
-    return table(rows)
+    rows = [(s.gang, "not there" if s.is_new else _when(s.before), _when(s.after)) for s in answer.starts]
+    return table([("gang", "before", "after"), *rows])
 
 
 def _when(start: int | None) -> str:
+    from tutti.sim.what_if import HORIZON  # noqa: PLC0415
     from tutti.views.table import time_s  # noqa: PLC0415
 
-    return "-" if start is None else "now" if start == 0 else f"in {time_s(start / 1e6)}"
+    if start is None:
+        return f"not within {time_s(HORIZON / 1e6)}"
+    return "now" if start == 0 else f"in {time_s(start / 1e6)}"
 
 
 def as_json(answer: "Answer") -> dict[str, object]:

@@ -101,7 +101,7 @@ def steady(window: Window, record: Record, devices: int, end: int) -> Window:
 def measure(
     record: Record, policy: str, devices: int, goodput: float, took_s: float, since: int = 0, until: int = 0
 ) -> Metrics:
-    """The figures of a run on so many devices, played in so many seconds of real time.
+    """The figures of a run on so many devices, played in so many seconds of processor time.
 
     Jobs submitted before `since` count only for how long it all took, and for what they held later. Where some never
     end, `until` is when nobody looked any longer.

@@ -37,7 +37,7 @@ class Played(msgspec.Struct):
     policy: Policy
     samples: Samples
     took_s: float
-    """Real time that it took to play it."""
+    """Processor time that it took to play it."""
 
     @property
     def record(self) -> Record:
@@ -74,9 +74,9 @@ def play_variant(scene: Scene, name: str, variant: Variant) -> Played:
     put_on(simulation.agenda, simulation.cluster, simulation.driver.world.node_index, faults)
     samples: Samples = []
     sample(simulation, ledger, samples, 0, MINUTE)
-    begun = time.perf_counter()
+    begun = time.process_time()
     simulation.run(until=scene.horizon)
-    took = time.perf_counter() - begun
+    took = time.process_time() - begun
     return Played(name, variant.says, simulation, cluster, _end(simulation, scene), notices, policy, samples, took)
 
 
@@ -111,7 +111,9 @@ def outcome_of(played: Played) -> Outcome:
     assert ledger is not None
     report = ledger.report(played.simulation.driver.world, played.end)
     metrics = measure(played.record, played.name, size, report.goodput_ppm / 1e6, played.took_s, until=played.end)
-    return Outcome(played.policy, metrics, played.record, report, False, played.samples, played.notices)
+    samples = [each for each in played.samples if each[0] < report.at]
+    samples.append((report.at, report.total))
+    return Outcome(played.policy, metrics, played.record, report, False, samples, played.notices)
 
 
 def bars(played: Played) -> list[Bar]:

@@ -29,6 +29,8 @@ def find_policy(word: str) -> Policy:
         policy = read_policy(path.read_text(), str(path))
         # A file that names no policy has its preset's name, and beside that preset nobody could tell them apart.
         return msgspec.structs.replace(policy, name=path.stem) if policy.name in PRESETS else policy
+    if path.suffix == ".toml":
+        raise Misused(f"there is no file {word}", hint=f"a file with a policy, or one of {', '.join(names())}")
     close = get_close_matches(word, names(), n=1)
     hint = close[0] if close else f"one of {', '.join(names())}, or a file that ends in .toml"
     raise Misused(f"there is no policy {word!r}", hint=hint)

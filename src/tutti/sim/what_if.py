@@ -37,6 +37,8 @@ class Start(Data, frozen=True):
     gang: str
     before: int | None
     after: int | None
+    is_new: bool = False
+    """Whether it is there only after the change."""
 
 
 class Answer(Data, frozen=True):
@@ -71,9 +73,13 @@ def compare(view: View, now: int, policy: Policy, edits: list[AnyEdit]) -> Answe
     changed = edited(view, edits)
     before = roll(view, now, {}, now + HORIZON, policy)
     after = roll(changed, now, {}, now + HORIZON, policy)
+    known = [view.held(slot).gang.name for slot in view.queued]
     names = [changed.held(slot).gang.name for slot in changed.queued]
-    names += [name for slot in view.queued if (name := view.held(slot).gang.name) not in names]
-    starts = [Start(name, _from(before.at.get(name), now), _from(after.at.get(name), now)) for name in names]
+    names += [name for name in known if name not in names]
+    starts = [
+        Start(name, _from(before.at.get(name), now), _from(after.at.get(name), now), name not in known)
+        for name in names
+    ]
     return Answer(
         tuple(starts),
         "running gangs end by the middle of their estimates, and nothing else is submitted",
@@ -124,7 +130,9 @@ def _value(field: str, text: str) -> int | bool | str | dict[str, int]:
         return {name or "gpu": int(amount)}
     if text in {"true", "false"}:
         return text == "true"
-    return int(text) if text.lstrip("-").isdigit() else text
+    if text.startswith("-"):
+        raise Misused(f"{field} = {text}: nothing of a queue is below 0", hint="research.weight=2")
+    return int(text) if text.isdigit() else text
 
 
 def read_gang(path: Path, view: View) -> Gang:

@@ -1,5 +1,6 @@
 """What stands around the pictures of the page: its look by day and by night, the headline, the table, the notes."""
 
+from collections.abc import Callable
 from html import escape
 
 from tutti.sim.experiment import Case, Outcome
@@ -15,6 +16,7 @@ STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1080px;margin:2rem auto;
 padding:0 1rem}
 h1{font-size:1.7rem;margin-bottom:.2rem}h2{font-size:1.2rem;margin:2.6rem 0 .1rem}
+h3{font-size:1rem;margin:1rem 0 0}
 p.note{color:var(--quiet);margin:.2rem 0}p.finding{font-size:1.15rem;margin:.8rem 0}
 ul.notes{color:var(--quiet);font-size:.9rem;padding-left:1.2rem;margin:.8rem 0}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(215px,1fr));gap:.8rem;margin:1.2rem 0}
@@ -62,10 +64,10 @@ def headline(case: Case, found: list[Outcome]) -> list[str]:
     """The title, and what a planner asks first: one card for each question, the best answer marked."""
     asked = f"{len(case.log.rows):,} jobs, offered load {case.offered:.2f}, estimates {case.estimates}"
     cards = [
-        _card("Mean wait", [o.metrics.wait_s.mean for o in found], found, time_s, least=True),
-        _card("Mean completion", [o.metrics.completion_s.mean for o in found], found, time_s, least=True),
+        _card("Mean wait", [_of_ended(o, o.metrics.wait_s.mean) for o in found], found, time_s, least=True),
+        _card("Mean completion", [_of_ended(o, o.metrics.completion_s.mean) for o in found], found, time_s, least=True),
         _card("Goodput", [o.metrics.goodput for o in found], found, part, least=False),
-        _card("Promise error", [o.metrics.promise_error_s for o in found], found, time_s, least=True),
+        _card("Promise error", [_of_promised(o) for o in found], found, time_s, least=True),
     ]
     title = f"{case.log.source} on {case.devices:,} devices"
     return [
@@ -76,9 +78,23 @@ def headline(case: Case, found: list[Outcome]) -> list[str]:
     ]
 
 
+def _of_ended(outcome: Outcome, value: float) -> float | None:
+    """A mean over jobs that ended says nothing where none did, and is flattered where some never do."""
+    return value if outcome.metrics.finished else None
+
+
+def _of_promised(outcome: Outcome) -> float | None:
+    return outcome.metrics.promise_error_s if outcome.metrics.promised else None
+
+
 def finding(case: Case, found: list[Outcome]) -> str:
-    """The report in one sentence: who waits least, how much less than under the first policy, how near the bound."""
-    best = min(found, key=lambda outcome: outcome.metrics.wait_s.mean).metrics
+    """The report in one sentence: who waits least, how much less than under the first policy, how near the bound.
+
+    A scene says itself what is to be seen.
+    """
+    if case.log.kind == "scene":
+        return case.log.notes[-1].removeprefix("Moral: ")
+    best = min(found, key=lambda outcome: (outcome.metrics.stuck, outcome.metrics.wait_s.mean)).metrics
     first, limit = found[0].metrics, case.bounds().avg_flow_s
     text = f"Under {best.policy} a job waits {time_s(best.wait_s.mean)} on average"
     if best is not first and best.wait_s.mean < 0.99 * first.wait_s.mean:
@@ -87,10 +103,11 @@ def finding(case: Case, found: list[Outcome]) -> str:
     return text + (f": {best.completion_s.mean / limit:.2f} times what no scheduler could beat." if limit else ".")
 
 
-def _card(heading: str, values: list[float], found: list[Outcome], shown: object, least: bool) -> str:
-    assert callable(shown)
-    words = [str(shown(value)) for value in values]
-    best = _best(words, values, least)
+def _card(
+    heading: str, values: list[float | None], found: list[Outcome], shown: Callable[[float], str], least: bool
+) -> str:
+    words = ["-" if value is None else shown(value) for value in values]
+    best = _best(words, values, [not outcome.metrics.stuck for outcome in found], least)
     lines = "".join(
         f"<div><span><i style='background:{policy_colour(at)}'></i>{escape(outcome.metrics.policy)}</span>"
         f"<span{' class=best' if at in best else ''}>{escape(words[at])}</span></div>"
@@ -99,12 +116,13 @@ def _card(heading: str, values: list[float], found: list[Outcome], shown: object
     return f"<div class=card><h3>{escape(heading)}</h3>{lines}</div>"
 
 
-def _best(words: list[str], values: list[float], least: bool) -> set[int]:
-    """Places of the best value; nobody is best where all are written alike."""
-    if len(set(words)) < 2:
+def _best(words: list[str], values: list[float | None], whole: list[bool], least: bool) -> set[int]:
+    """Places of the best value; nobody is best where all are written alike, nor who leaves jobs waiting for ever."""
+    known = [value for value, is_whole in zip(values, whole, strict=True) if value is not None and is_whole]
+    if len(set(words)) < 2 or not known:
         return set()
-    top = words[values.index(min(values) if least else max(values))]
-    return {at for at, word in enumerate(words) if word == top}
+    top = words[values.index(min(known) if least else max(known))]
+    return {at for at, word in enumerate(words) if word == top and whole[at]}
 
 
 def notes(case: Case, found: list[Outcome]) -> str:

@@ -8,13 +8,17 @@ from numpy.typing import NDArray
 
 from tutti.drive.account import Spent
 from tutti.engine.model import HOUR, SECOND, State
-from tutti.sim.record import ENDS, Record
+from tutti.sim.record import ENDS, Column, Record
 
 Floats = NDArray[np.float64]
 POINTS = 400
 BEYOND = 1.3
 MOST_BARS = 3_000
-KEPT, LOST = Spent.USEFUL.value, Spent.LATER_LOST.value
+FEW = 200
+"""So few jobs have no stragglers: everybody is shown to the end."""
+LEAST = 1 / 3600
+"""What took no longer is shown as a second: an axis of proportions has no place for nothing."""
+KEPT, LOST, STALL = Spent.USEFUL.value, Spent.LATER_LOST.value, Spent.STALL.value
 WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1 << 30)
 
 
@@ -35,6 +39,8 @@ class Bar(NamedTuple):
     devices: int
     at: float
     height: float
+    computes: bool
+    """Whether it does; otherwise it only holds the devices."""
 
 
 def used(record: Record, devices: int, end: int) -> Curve:
@@ -57,7 +63,7 @@ def waiting(record: Record, end: int) -> Curve:
 def _stretch(record: Record, end: int) -> tuple[int, int]:
     """The time that curves are computed for: a little more than is shown, so that few points are wasted on the end."""
     first = min(record.submitted, default=0)
-    return first, max(min(end, round(BEYOND * shown_until(record) * HOUR)), first + 1)
+    return first, max(min(end, round(BEYOND * shown_until(record, end) * HOUR)), first + 1)
 
 
 def _averaged(begun: NDArray[np.int64], ended: NDArray[np.int64], amount: Floats, stretch: tuple[int, int]) -> Curve:
@@ -77,17 +83,18 @@ def _averaged(begun: NDArray[np.int64], ended: NDArray[np.int64], amount: Floats
 
 
 def completion(record: Record) -> Curve:
-    """Which part of the jobs is done within so many hours of being submitted."""
+    """Which part of all jobs is done within so many hours of being submitted; nothing where none ever is."""
     ended, submitted = record.column("ended"), record.column("submitted")
     flow = np.sort((ended - submitted)[ended >= 0]) / HOUR
     if not len(flow):
-        return Curve(np.zeros(1), np.zeros(1))
+        return Curve(np.zeros(0), np.zeros(0))
     at = np.unique(np.linspace(0, len(flow) - 1, POINTS).round().astype(int))
-    return Curve(np.maximum(flow[at], 1e-3), (at + 1) / len(flow))
+    soon = np.maximum(flow[at], LEAST)
+    return Curve(np.concatenate([soon[:1], soon]), np.concatenate([[0.0], (at + 1) / len(ended)]))
 
 
 class ByWidth(NamedTuple):
-    """Mean wait in hours for each group of widths that has any jobs."""
+    """Mean wait in hours for each group of widths that has any jobs, and how many of them ever started."""
 
     labels: list[str]
     hours: list[float]
@@ -95,21 +102,25 @@ class ByWidth(NamedTuple):
 
 
 def waits_by_width(record: Record) -> ByWidth:
-    """How long jobs wait, by how wide they are."""
+    """How long jobs wait, by how wide they are. Groups are those of the trace, so that policies have the same ones."""
     started, submitted, width = (record.column(name) for name in ("started", "submitted", "width"))
     wait = (started - submitted) / HOUR
     found = ByWidth([], [], [])
     for low, high in zip((0, *WIDTHS), WIDTHS, strict=False):
-        chosen = (width > low) & (width <= high) & (started >= 0)
-        if chosen.any():
-            found.labels.append(_width_label(low + 1, high))
-            found.hours.append(float(wait[chosen].mean()))
+        there = (width > low) & (width <= high)
+        chosen = there & (started >= 0)
+        if there.any():
+            found.labels.append(_width_label(low, high, width[there]))
+            found.hours.append(float(wait[chosen].mean()) if chosen.any() else 0.0)
             found.jobs.append(int(chosen.sum()))
     return found
 
 
-def _width_label(low: int, high: int) -> str:
-    return f">{low - 1}" if high == WIDTHS[-1] else str(low) if low == high else f"{low}-{high}"
+def _width_label(low: int, high: int, there: Column) -> str:
+    """A group by the only width in it, or from and to."""
+    if there.min() == there.max():
+        return str(there.min())
+    return f">{low}" if high == WIDTHS[-1] else f"{low + 1}-{high}"
 
 
 class Promises(NamedTuple):
@@ -126,12 +137,13 @@ def promises(record: Record) -> Promises:
     return Promises((promised - told)[known] / HOUR, (started - promised)[known] / HOUR)
 
 
-def shown_until(record: Record) -> float:
-    """Until when pictures over time are worth looking at: a few stragglers do not count, in hours."""
+def shown_until(record: Record, end: int) -> float:
+    """Until when pictures over time are worth looking at, in hours: who is stuck counts, a few stragglers do not."""
     ended = record.column("ended")
-    if not (ended >= 0).any():
-        return float(record.column("submitted").max(initial=0)) / HOUR
-    return float(max(np.percentile(ended[ended >= 0], 99) * 1.03, record.column("submitted").max())) / HOUR
+    if not len(ended) or (ended < 0).any():
+        return max(end, 1) / HOUR
+    nearly = min(np.percentile(ended, 99) * 1.03, ended.max()) if len(ended) > FEW else ended.max()
+    return float(max(nearly, record.column("submitted").max(), 1)) / HOUR
 
 
 def shown_from(record: Record) -> float:
@@ -144,7 +156,7 @@ def window(record: Record, end: int) -> tuple[float, float]:
     spells = record.spells
     count = len(spells.task)
     if count <= MOST_BARS:
-        return shown_from(record), min(end / HOUR, shown_until(record))
+        return shown_from(record), max(min(end / HOUR, shown_until(record, end)), shown_from(record) + LEAST)
     queue = waiting(record, end)
     peak = float(queue.x[int(queue.y.argmax())])
     begun = np.sort(np.array(spells.begun, np.float64)) / HOUR
@@ -153,27 +165,34 @@ def window(record: Record, end: int) -> tuple[float, float]:
     return float(begun[low]), float(begun[min(low + MOST_BARS // 2, count - 1)])
 
 
-def gantt(record: Record, end: int, sizes: list[int]) -> list[Bar]:
-    """Who sat where in the window, on nodes of these sizes: a node's row is divided among its devices."""
-    low, high = window(record, end)
+def common_window(runs: list[tuple[Record, int]]) -> tuple[float, float]:
+    """One stretch of time for all of them, each with its end: everything, or where the last has its longest queue."""
+    found = [window(record, end) for record, end in runs]
+    if any(len(record.spells.task) > MOST_BARS for record, _ in runs):
+        return found[-1]
+    return min(low for low, _ in found), max(high for _, high in found)
+
+
+def gantt(record: Record, end: int, sizes: list[int], shown: tuple[float, float]) -> list[Bar]:
+    """Who sat where in a stretch of time, on nodes of these sizes: a node's row is divided among its devices."""
+    low, high = shown
     free = [[0.0] * size for size in sizes]
     spells, found = record.spells, list[Bar]()
     for at, where in enumerate(spells.where or []):
         begun = spells.begun[at] / HOUR
         ended = (spells.ended[at] if spells.ended[at] >= 0 else end) / HOUR
-        shown = (max(begun, low), min(ended, high)) if ended >= low and begun <= high else None
+        up = spells.up[at] / HOUR if spells.up[at] >= 0 else ended
+        parts = [(max(a, low), min(b, high), busy) for a, b, busy in ((begun, up, False), (up, ended, True))]
         for node, held in where:
-            runs = _lanes(free[node], begun, ended, held)
-            if shown is not None:
-                found += [_bar(record, spells.task[at], shown, held, node, run, len(free[node])) for run in runs]
+            size = len(free[node])
+            for first, count in _lanes(free[node], begun, ended, held):
+                lies = node + (first + count / 2) / size, count / size
+                found += [
+                    Bar(record.names[spells.task[at]], spells.task[at], a, b, held, *lies, busy)
+                    for a, b, busy in parts
+                    if b > a
+                ]
     return found
-
-
-def _bar(
-    record: Record, row: int, shown: tuple[float, float], held: int, node: int, run: tuple[int, int], size: int
-) -> Bar:
-    height = run[1] / size
-    return Bar(record.names[row], row, *shown, held, node + run[0] / size + height / 2, height)
 
 
 def _lanes(free: list[float], begun: float, ended: float, held: int) -> list[tuple[int, int]]:
@@ -190,7 +209,7 @@ def _lanes(free: list[float], begun: float, ended: float, held: int) -> list[tup
 
 
 class Areas(NamedTuple):
-    """What device time was spent on, as parts of all devices, over time."""
+    """What device time was spent on, as parts of all devices, each value up to its moment."""
 
     hours: Floats
     parts: dict[str, Floats]
@@ -204,9 +223,20 @@ def areas(samples: list[tuple[int, dict[str, int]]], devices: int, record: Recor
         return Areas(np.zeros(0), {})
     whole = np.maximum(np.diff(at), 1.0) * devices
     spent = {what: np.diff(np.array([total.get(what, 0) for _, total in samples], np.float64)) for what in kinds}
+    if STALL in spent:
+        spent.update(_evenly(spent))
     if LOST in spent:
         spent.update(_work_by_fate(spent, record, at))
-    return Areas(at[1:] / HOUR, {what: np.maximum(amount, 0.0) / whole for what, amount in spent.items()})
+    rates = {what: np.maximum(amount, 0.0) / whole for what, amount in spent.items()}
+    return Areas(at / HOUR, {what: np.concatenate([rate[:1], rate]) for what, rate in rates.items()})
+
+
+def _evenly(spent: dict[str, Floats]) -> dict[str, Floats]:
+    """What saving cost, spread over the work that was saved: the ledger learns of it when a run is over."""
+    nothing = np.zeros_like(spent[STALL])
+    ran = spent.get(KEPT, nothing) + spent.get(LOST, nothing) + spent[STALL]
+    stall = np.maximum(ran, 0.0) * (spent[STALL].sum() / max(np.maximum(ran, 0.0).sum(), 1.0))
+    return {STALL: stall, KEPT: ran - stall - spent.get(LOST, nothing)}
 
 
 def _work_by_fate(spent: dict[str, Floats], record: Record, at: Floats) -> dict[str, Floats]:

@@ -66,7 +66,7 @@ def parse(text: str, line: int, digits: int = 8) -> Row | None:
         return None
     words = text.split()
     if len(words) < COLUMNS:
-        raise ValueError(f"{len(words)} columns where there should be {COLUMNS}")
+        raise ValueError(f"{len(words)} column{'s' * (len(words) > 1)} where there should be {COLUMNS}")
     submit = at_least(number(words[SUBMIT], "the submission time"), 0, "the submission time")
     run = at_least(number(words[RUN], "the run time"), 0, "the run time")
     granted, asked = number(words[GRANTED], "granted processors"), number(words[REQUESTED], "requested processors")
