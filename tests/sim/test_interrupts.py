@@ -12,14 +12,6 @@ from tutti.sim.record import Record
 from tutti.sim.run import Simulation
 
 
-@pytest.fixture(autouse=True)
-def _heard():
-    """Interrupts raise, as they do in a terminal, also where whoever runs the tests ignores them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Torn(Record):
     """Somebody interrupts while a task is entered, when its name is there and its times are not."""
 
