@@ -295,11 +295,11 @@ def test_a_gang_that_must_not_begin_twice_waits_for_the_disk(tmp_path):
         frozen.touch()
         (made.path / "go").touch()
         until(lambda: made.client.get("/v1/status")["trouble"], "the disk to be noticed")
+        until(lambda: made.row("next")["reason"] == "BackingOff", "that its start is refused")
         assert not (made.path / "ran").exists()
         frozen.unlink()
         assert made.client.job("next").wait() == 0
-        # Once, whether its start was tried before the disk was well again or only after it.
-        assert (made.path / "ran").read_text() in {"0\n", "1\n"}
+        assert int((made.path / "ran").read_text()) >= 1
 
 
 @pytest.mark.parametrize("point", ["early", "gate", "passed", "lent", "word", "locked", "noted", "open"])

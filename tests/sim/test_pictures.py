@@ -99,8 +99,8 @@ def test_a_scene_leads_with_its_moral(starvation: tuple[Case, list[Outcome]]) ->
 @pytest.mark.parametrize("name", sorted(images.PICTURES))
 def test_every_picture_can_be_drawn_where_nothing_ever_ends(deadlock: tuple[Case, list[Outcome]], name: str) -> None:
     case, (stuck, _) = deadlock
-    images.drawn(images.PICTURES[name], case, [stuck])
-    page.PICTURES[name].draw(case, [stuck])
+    assert images.drawn(images.PICTURES[name], case, [stuck]).get_axes()
+    assert page.PICTURES[name].draw(case, [stuck]).to_html()
 
 
 def test_the_legend_lies_below_and_not_on_the_curves(deadlock: tuple[Case, list[Outcome]]) -> None:
