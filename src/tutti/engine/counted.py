@@ -7,8 +7,6 @@ makes without a cache; where anything asks for more than counting, nothing is de
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from .answers import Deferred
 from .cache import Cache
 from .head_count import Asked, End, HeadCount
@@ -19,9 +17,6 @@ from .plan import AnyAction, Plan, Reserve, Start
 from .policy import Break, Policy
 from .releases import late_end
 from .view import View
-
-LONG = 48
-"""From so many on, gangs in line are compared all at once before they are looked at one by one."""
 
 
 def counted(view: View, now: int, policy: Policy, cache: Cache, deliberate: Callable[[], Plan]) -> Plan | None:
@@ -186,13 +181,7 @@ class Turn:
             cache.behind.update(self.view, self.now, backfilling(self.policy))
             first = set(line[: at + 1])
             others = [slot for slot in cache.behind.only_line() or () if slot not in first]
-        return others if len(others) < LONG else self._likely(others)
-
-    def _likely(self, slots: list[int]) -> list[int]:
-        """Those who are not too wide for the nodes that are left."""
-        asked, free = self._count.asked, self._free
-        wide = np.fromiter((asked[slot].nodes for slot in slots), np.int64, len(slots))
-        return [slot for slot, fits in zip(slots, (wide <= free).tolist(), strict=True) if fits]
+        return others
 
     def _fill(self, slots: Iterable[int], head: Asked, start: int, back: int) -> None:
         """Start whoever is gone before the promised start, or finds nodes beside those that are promised."""
