@@ -17,6 +17,7 @@ from tutti.engine.model import (
     NEVER,
     SECOND,
     Arrange,
+    Bound,
     Cap,
     Coupling,
     Domain,
@@ -149,11 +150,22 @@ def queues(draw: st.DrawFn, reach: Reach) -> list[Queue]:
     return [draw(queue(name, reach)) for name in ("qa", "qb", "qc")[: draw(st.integers(1, 3))]]
 
 
+QUEUE = ("below", "guarantee", "limit", "user", "closed", "strict", "max_wait", "estimate", "slice", "max_running",
+         "bounds")  # fmt: skip
+bounds = st.builds(
+    Bound,
+    users=st.sampled_from([(), ("u",), ("*",), ("v", "*")]),
+    groups=st.sampled_from([(), ("g",), ("h", "g"), ("*",)]),
+    max_running=st.sampled_from([None, 1, 2]),
+    limit=st.sampled_from([{}, {"gpu": 3}, {"gpu": 8}]),
+)
+
+
 @cache
 @st.composite
 def queue(draw: st.DrawFn, name: str, reach: Reach) -> Queue:
     """A queue, now and then with a guarantee, limits or manners of its own."""
-    odd = draw(some(reach, "below", "guarantee", "limit", "user", "closed", "strict", "max_wait", "estimate", "slice"))
+    odd = draw(some(reach, *QUEUE))
     few = st.integers(0, 12).map(lambda amount: {"gpu": amount})
     return Queue(
         name,
@@ -161,6 +173,8 @@ def queue(draw: st.DrawFn, name: str, reach: Reach) -> Queue:
         guarantee=draw(few) if "guarantee" in odd else {},
         limit=draw(few) if "limit" in odd else {},
         user_limit=draw(few) if "user" in odd else {},
+        max_running=draw(st.sampled_from([1, 2, 3, 0])) if "max_running" in odd else None,
+        bounds=tuple(draw(st.lists(bounds, min_size=1, max_size=2))) if "bounds" in odd else (),
         weight=draw(st.integers(0, 3)),
         closed="closed" in odd and name != "qa",
         strict="strict" in odd,
@@ -248,12 +262,14 @@ def gangs(draw: st.DrawFn, name: str, levels: tuple[str, ...], queue_names: tupl
     made = tuple(
         draw(plain_roles(levels, reach) if reach.plain else roles(f"r{i}", levels, reach)) for i in range(count)
     )
-    odd = draw(some(reach, "max_wait", "user", "stays", "priority"))
+    odd = draw(some(reach, "max_wait", "user", "stays", "priority", "groups", "counts_as"))
     gang = Gang(
         name,
         made,
         queue=draw(one_of(*queue_names)),
         user="v" if "user" in odd else "u",
+        groups=draw(st.sampled_from([("g",), ("h",), ("i", "g")])) if "groups" in odd else (),
+        counts_as=draw(st.sampled_from(["app", "other"])) if "counts_as" in odd else "",
         priority=draw(st.integers(0, 2)) if "priority" in odd else 0,
         submitted=draw(st.integers(0, 100)) * SECOND,
         estimate=draw(estimates),

@@ -255,6 +255,37 @@ def test_a_quota_that_yunikorn_has_on_a_namespace(play):
     play(scene)
 
 
+def test_a_bound_on_applications_that_yunikorn_has_on_a_namespace(play):
+    place, most = "/api/v1/namespaces/default", "yunikorn.apache.org/namespace.maxApps"
+
+    async def scene(play):
+        async def write(text):
+            await play.stage.patch(place, {"metadata": {"annotations": {most: text}}})
+
+        await play.nodes(2)
+        await write("1")
+        try:
+            async with play.scheduler(Config(dialects=("native", "yunikorn"))) as scheduler:
+                await play.stage.make(*gang("a", 1))
+                await play.until_bound("a-")
+                await play.stage.make(*gang("b", 1))
+                told = await play.until_told("b", "False")
+                assert "queue default runs 1 gang of at most 1" in told["message"]
+                await write("several")
+                await play.until_bound("b-")
+                await play.until(lambda: _said(play, "namespace.maxApps is 'several'; write a whole number"))
+                await play.settle(scheduler)
+        finally:
+            await write(None)
+
+    play(scene)
+
+
+async def _said(play, text):
+    events = await play.stage.items("/apis/events.k8s.io/v1/events")
+    return any(text in str(event.get("note")) for event in events)
+
+
 def test_a_gang_that_had_to_leave_waits_until_its_pods_are_made_again(play):
     """In the books, for whoever asks, and for the next leader; until its group is gone or its pods are there."""
 

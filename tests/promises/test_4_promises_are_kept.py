@@ -7,6 +7,7 @@ from tests.clusters import drawn, gang, seat, seats, submit
 from tests.promises.outcomes import carry_out, lived
 from tests.worlds import PLAIN, SMALL, scenes
 from tutti.engine import events as ev
+from tutti.engine.bounds import Caps
 from tutti.engine.decide import decide
 from tutti.engine.model import NEVER, SECOND, Estimate, Gang, Role, Shape, Source
 from tutti.engine.plan import Plan, Reserve, Resume, Start
@@ -69,6 +70,7 @@ def test_when_the_promised_moment_comes_the_gang_starts(scene):
     """Estimates being exact, and nobody else arriving."""
     world = scene.world()
     now = scene.now
+    bounded = Caps(world.queues).limited
     carry_out(world, decide(world.view(), now, scene.policy), now, settle=True)
     for _ in range(12):
         due = min((start for start in promised(world).values() if start < NEVER), default=None)
@@ -82,8 +84,11 @@ def test_when_the_promised_moment_comes_the_gang_starts(scene):
         waiting = promised(world)
         plan = decide(world.view(), now, scene.policy)
         started = {action.gang for action in plan.actions if isinstance(action, Start | Resume)}
-        assert {gang for gang, start in waiting.items() if start <= now} <= started
-        assert moved_later(waiting, plan) == []
+        # Who had to wait for a turn in its queue may be of higher priority, which is a rule that breaks promises.
+        passed = [late for late in moved_later(waiting, plan) if bounded and late.why == Break.HIGHER_PRIORITY]
+        due_now = {gang for gang, start in waiting.items() if start <= now}
+        assert due_now <= started | {late.gang for late in passed}
+        assert moved_later(waiting, plan) == passed
         carry_out(world, plan, now, settle=True)
 
 

@@ -10,7 +10,21 @@ from hypothesis import strategies as st
 from tests.promises.outcomes import carry_out, lived
 from tests.promises.test_the_obvious_way import placed
 from tests.worlds import MEDIUM, PLAIN, SMALL, Builder, Reach, Scene, scenes
-from tutti.engine import answers, company, decide, desk, place, profile, quota, reclaim, releases, reserve, topology
+from tutti.engine import (
+    answers,
+    bounds,
+    company,
+    decide,
+    desk,
+    place,
+    profile,
+    quota,
+    reclaim,
+    releases,
+    reserve,
+    spoken_for,
+    topology,
+)
 from tutti.engine import events as ev
 from tutti.engine.check import Rule, check
 from tutti.engine.model import HOUR, NEVER, SECOND, Gang, Node, Queue, Role, Seats, Shape
@@ -31,6 +45,7 @@ LOOK = settings(
 )
 CROWDED = Reach(nodes=3, running=5, waiting=6)
 HURRIED = CROWDED._replace(focus=("priority", "min_run"))
+COUNTED = SMALL._replace(focus=("max_running",))
 LIMITED = SMALL._replace(focus=("limit",))
 SHY = SMALL._replace(focus=("marks", "repels"))
 ANY = st.one_of(scenes(SMALL), lived(SMALL), scenes(MEDIUM), scenes(CROWDED))
@@ -126,6 +141,15 @@ def limits_ignored(patch):
     patch.setattr(quota.Shares, "blocked", lambda *_: None)
 
 
+def gangs_not_counted(patch):
+    patch.setattr(bounds.Tally, "crowd", lambda *_: None)
+    promised_turns_given_away(patch)
+
+
+def promised_turns_given_away(patch):
+    patch.setattr(spoken_for.SpokenFor, "taken", lambda *_: None)
+
+
 def windows_ignored(patch):
     patch.setattr(company, "_in_window", lambda desk, *_: np.zeros(desk.profile.count, np.bool_))
 
@@ -199,6 +223,10 @@ def nothing_wakes(patch):
         pytest.param(sizes_ignored, breaks(Rule.SIZE), ANY, id="an illegal size"),
         pytest.param(gates_left_open, breaks(Rule.QUOTA), ANY, id="held gangs are started"),
         pytest.param(limits_ignored, breaks(Rule.QUOTA), scenes(LIMITED), id="limits are ignored"),
+        pytest.param(gangs_not_counted, breaks(Rule.QUOTA), scenes(COUNTED), id="running gangs are not counted"),
+        pytest.param(
+            promised_turns_given_away, breaks(Rule.PROMISE), scenes(COUNTED), id="a turn that is promised is given away"
+        ),
         pytest.param(windows_ignored, breaks(Rule.PROMISE), ANY, id="maintenance is ignored"),
         pytest.param(pledges_skipped, breaks(Rule.PROMISE), pledged(), id="a pledge is skipped"),
         pytest.param(

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
+import msgspec
+
+from tutti.engine.bounds import Caps, Tally
 from tutti.engine.model import QUEUED, Coupling, Gang, Job, Resizing
 from tutti.engine.policy import Policy
 from tutti.engine.quota import Shares
@@ -58,6 +61,7 @@ def queue_rows(
 ) -> list[t.QueueRow]:
     """Queues with who waits and runs in each; `used` is device-seconds by queue."""
     part = deserved or {}
+    tally = Tally(world.view(), Caps(world.queues))
     waiting: Counter[str] = Counter()
     running: Counter[str] = Counter()
     devices: Counter[str] = Counter()
@@ -73,6 +77,8 @@ def queue_rows(
             guarantee=queue.guarantee, limit=queue.limit, waiting=waiting[queue.name], running=running[queue.name],
             devices=devices[queue.name], used_device_s=used.get(queue.name, 0.0), deserved=part.get(queue.name),
             borrowed=max(devices[queue.name] - part[queue.name], 0) if queue.name in part else None,
+            max_running=queue.max_running, counted=tally.counted(queue.name) if queue.max_running is not None else None,
+            user_limit=queue.user_limit, bounds=[msgspec.to_builtins(bound) for bound in queue.bounds],
         )
         for queue in world.queues.values()
     ]  # fmt: skip

@@ -311,6 +311,13 @@ class QueueRow(Wire, frozen=True, kw_only=True):
     """Devices that are its part of the box, however much it wants, given what the other queues want now."""
     borrowed: int | None = None
     """Devices it holds beyond that; they may be taken back."""
+    max_running: int | None = None
+    """The most gangs that run at once in it and below it; null where any number may."""
+    counted: int | None = None
+    """How many of those run, where there is such a bound; what belongs together counts once."""
+    user_limit: dict[str, int] = {}
+    bounds: list[dict[str, Any]] = []
+    """What users and groups may have that the queue names."""
 
 
 class Queues(Answer, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from .desk import Desk, wait
 from .gate import gate, over_quota
-from .model import Job, Token
+from .model import NEVER, Job, Token
 from .plan import Outlined, Plan, Reason
 from .verdict import MISSING, Verdict
 from .view import View
@@ -54,7 +54,18 @@ class Answers(Outlined):
         return self._known.get(name) or self._shut(self._desk.view.held(slot)) or MISSING[Token.NO_CAPACITY]
 
     def _find(self, job: Job) -> Reason:
-        return self._shut(job) or self._cut_short(job) or self._verdict(job).reason(job)
+        return self._shut(job) or self._cut_short(job) or self._spoken_for(job, self._verdict(job).reason(job))
+
+    def _spoken_for(self, job: Job, found: Reason) -> Reason:
+        """Where there is room, and yet it is promised: whose turn it would take, if that is it."""
+        desk = self._desk
+        if found.token is not Token.RESERVED_AHEAD or not desk.is_bounded(job):
+            return found
+        taken = desk.spoken_for.taken(job, desk.now, min(desk.now + desk.length(job), NEVER))
+        if taken is None or not taken.by:
+            return found
+        wakes = (*(f"gang:{name}" for name in taken.by), f"queue:{taken.cap.key[0]}", "time")
+        return wait(Token.RESERVED_AHEAD, str(taken), *wakes, blockers=taken.by)
 
     def _shut(self, job: Job) -> Reason | None:
         """What keeps the gang waiting whatever is free."""

@@ -1,7 +1,8 @@
 """What may be remembered between two decisions. It only ever saves time: with an empty one the plan is the same."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
+from .bounds import Caps
 from .estimate import run_time
 from .head_count import HeadCount
 from .lineup import Lineup
@@ -129,11 +130,12 @@ def _sizes(job: Job, role: int, shape: int) -> Sizes:
 class Rules:
     """What the queues ask for, so that nobody looks for what no queue has."""
 
-    __slots__ = ("guaranteed", "limited", "sliced", "strict")
+    __slots__ = ("caps", "guaranteed", "limited", "sliced", "strict")
 
-    def __init__(self, queues: Iterable[Queue]) -> None:
-        every = tuple(queues)
-        self.limited = any(queue.limit or queue.user_limit for queue in every)
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        every = tuple(queues.values())
+        self.caps = Caps(queues)
+        self.limited = self.caps.limited
         self.guaranteed = any(queue.guarantee for queue in every)
         self.sliced = any(queue.slice for queue in every)
         self.strict = any(queue.strict for queue in every)
@@ -154,12 +156,12 @@ class Cache:
         self._ground = -1
         self._facts: dict[object, int] = {}
         self._rules_at = -1
-        self._rules = Rules(())
+        self._rules = Rules({})
 
     def rules(self, view: View) -> Rules:
         """What the queues ask for."""
         if self._rules_at != view.rules:
-            self._rules_at, self._rules = view.rules, Rules(view.queues.values())
+            self._rules_at, self._rules = view.rules, Rules(view.queues)
         return self._rules
 
     def card(self, view: View, job: Job, percent: int) -> Card:

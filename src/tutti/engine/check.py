@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 
+from .check_bounds import Limits
 from .check_room import GOING, HELD, PLEDGE, PROMISE, SEAT, Claims, Room
 from .check_seats import Neighbours, apart, domain_of, malformed, moved_wrongly, newcomers, wrong_sizes
 from .estimate import run_time, sizes
@@ -89,6 +90,7 @@ class _Audit:
         self.view, self.plan, self.policy, self.now = view, plan, policy, now
         self.room = Room(view, now, policy)
         self.beside = Neighbours(view, policy, now)
+        self.limits = Limits(view, now, self.room.end)
         self.seats = {view.held(slot).gang.name: view.held(slot).life.seats for slot in view.seated}
         waiting = [view.held(slot) for slot in view.queued]
         self.promises = {job.gang.name: job.life.promise for job in waiting if job.life.promise is not None}
@@ -97,18 +99,20 @@ class _Audit:
         }
         self.given: dict[str, tuple[Seats, ...]] = {}
         """Seats of the promises that this plan gives. Those of older ones are chosen anew in every plan."""
+        self.told: dict[str, Promise] = {}
+        """The promises that this plan gives."""
         self.started: set[str] = set()
         self.ended: set[str] = set()
         self.added: Counter[tuple[str, str]] = Counter()
-        """Amounts this plan has added, by queue, user or domain and by resource."""
+        """Amounts this plan has added, by domain and by resource."""
         self._look_ahead()
 
     def run(self) -> Iterator[Violation]:
         for index, action in enumerate(self.plan.actions):
             for rule, sentence in self._judge(index, action):
                 yield Violation(rule, action.gang, sentence, index)
-        for gang in self._delayed():
-            yield Violation(Rule.PROMISE, gang, "what the plan starts leaves no room for it at the promised time")
+        for gang, sentence in self._delayed():
+            yield Violation(Rule.PROMISE, gang, sentence)
         for gang, sentence in _answers(self.view, self.plan, self.started, self.ended):
             yield Violation(Rule.ANSWER, gang, sentence)
 
@@ -164,8 +168,9 @@ class _Audit:
             return
         yield from self._whole(job, action.seats)
         length = run_time(job, self.view.queue_of(job), self.policy.reserve.quantile, action.seats)
-        yield from self._settle(job, action.seats, min(self.now + length, NEVER))
-        yield from self._limits(job, action.seats)
+        end = min(self.now + length, NEVER)
+        yield from self._settle(job, action.seats, end)
+        yield from ((Rule.QUOTA, sentence) for sentence in self.limits.start(gang, action.seats, end))
 
     def _shut(self, job: Job) -> Iterator[str]:
         """Why the gang may not start now, wherever it is put."""
@@ -199,6 +204,8 @@ class _Audit:
         yield from self._whole(job, action.seats)
         end = self.room.end(job)
         yield from self._settle(job, action.seats, end, before)
+        if isinstance(action, Grow):
+            yield from ((Rule.QUOTA, sentence) for sentence in self.limits.grow(job.gang, action.seats))
         if isinstance(action, Shrink | Migrate):
             yield from self._for_somebody(name, action.room_for)
             until = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
@@ -263,7 +270,7 @@ class _Audit:
         if problem := malformed(self.view, job.gang, new.seats):
             yield Rule.WHOLE, problem
             return
-        self.given[name] = new.seats
+        self.given[name], self.told[name] = new.seats, new
         claims = self.room.promised(name, new)
         self.room.write(PROMISE, claims)
         if new.start < NEVER:
@@ -383,8 +390,13 @@ class _Audit:
 
     # -- promises given before
 
-    def _delayed(self) -> Iterator[str]:
-        """Gangs whose standing promise could be kept without this plan, and cannot be kept with it."""
+    def _delayed(self) -> Iterator[tuple[str, str]]:
+        """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it."""
+        for name, promise in {**self.promises, **self.told}.items():
+            job = self.room.job(name)
+            late = self.limits.delays(job.gang, promise) if job is not None and self._waits(job) else ""
+            if late and promise.start < NEVER and name not in self.started:
+                yield name, f"{late} when it was promised a start"
         for name, promise in self.promises.items():
             job = self.room.job(name)
             if promise.start >= NEVER or job is None or not self._waits(job):
@@ -393,7 +405,7 @@ class _Audit:
             if claims and not any(self.room.short(node, claim, HELD) for node, claim in claims.items()):
                 continue
             if self._could_sit(job, promise, before=True) and not self._could_sit(job, promise, before=False):
-                yield name
+                yield name, "what the plan starts leaves no room for it at the promised time"
 
     def _could_sit(self, job: Job, promise: Promise, before: bool) -> bool:
         """Whether each role on its own would have room at the promised time; more is not asked, to be sure."""
@@ -413,34 +425,6 @@ class _Audit:
                         return True
         return False
 
-    # -- queues
-
-    def _limits(self, job: Job, seats: tuple[Seats, ...]) -> Found:
-        """What a queue holds, and what a user holds in it, stays within their limits, all the way up the tree."""
-        more = _amounts(job.gang, seats)
-        for name in _ancestors(self.view, job.gang.queue):
-            queue = self.view.queues[name]
-            held, mine = self._held(name, job.gang.user) if queue.limit or queue.user_limit else ({}, {})
-            yield from self._limit(f"queue {name!r}", queue.limit, more, held)
-            yield from self._limit(f"user {job.gang.user!r} in queue {name!r}", queue.user_limit, more, mine)
-
-    def _limit(self, who: str, limit: dict[str, int], more: dict[str, int], held: dict[str, int]) -> Found:
-        for resource, amount in more.items():
-            self.added[who, resource] += amount
-            now = held.get(resource, 0) + self.added[who, resource]
-            if amount and now > limit.get(resource, NEVER):
-                yield Rule.QUOTA, f"{who} would hold {now} {resource}, and the limit is {limit[resource]}"
-
-    def _held(self, queue: str, user: str) -> tuple[dict[str, int], dict[str, int]]:
-        """What a queue and those below it hold before this plan, and what one user holds of that."""
-        found: Counter[str] = Counter()
-        mine: Counter[str] = Counter()
-        for name, use in self.view.use.items():
-            if queue in _ancestors(self.view, name):
-                found.update(dict(zip(self.view.resources, use.total, strict=False)))
-                mine.update(dict(zip(self.view.resources, use.users.get(user, ()), strict=False)))
-        return found, mine
-
 
 def _answers(view: View, plan: Plan, started: set[str], ended: set[str]) -> Iterator[tuple[str, str]]:
     """Every gang that waits, and no other, has a reason; a plan whose answers were left out is not asked."""
@@ -454,25 +438,6 @@ def _answers(view: View, plan: Plan, started: set[str], ended: set[str]) -> Iter
         yield name, "it starts, and yet there is a reason why it waits"
     for name in sorted(answers - waiting):
         yield name, "there is a reason why it waits, but it does not wait"
-
-
-def _amounts(gang: Gang, seats: tuple[Seats, ...]) -> dict[str, int]:
-    """What seats hold of each resource."""
-    total: Counter[str] = Counter()
-    for role, held in zip(gang.roles, seats, strict=True):
-        if held.nodes:
-            for resource, amount in role.shapes[held.shape].ask.items():
-                total[resource] += amount * held.members
-    return total
-
-
-def _ancestors(view: View, queue: str) -> list[str]:
-    """A queue and those above it, as far as they are known."""
-    found: list[str] = []
-    while queue in view.queues and queue not in found:
-        found.append(queue)
-        queue = view.queues[queue].parent
-    return found
 
 
 def _allows(window: Window, gang: Gang) -> bool:

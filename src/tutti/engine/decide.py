@@ -155,7 +155,8 @@ def start(desk: Desk, job: Job, card: Card) -> bool:
         return False
     sitting = _within_quota(desk, job, sit_now(desk, job))
     if sitting is None:
-        desk.rooms.note_hopeless(card)
+        if not desk.is_bounded(job):
+            desk.rooms.note_hopeless(card)
         return False
     desk.take(sitting)
     desk.rooms.note_started(card)
@@ -171,7 +172,8 @@ def _within_quota(desk: Desk, job: Job, sitting: Sitting | None) -> Sitting | No
     """The sitting, or a smaller one where a limit leaves room only for the minimum."""
     if sitting is None or not desk.rules.limited:
         return sitting
-    if not desk.shares.blocked(job, *desk.amounts(job, sitting.seats)):
+    total, floor = desk.amounts(job, sitting.seats)
+    if not desk.shares.blocked(job, total, floor) and desk.spoken_for.allows(job, desk.now, sitting.end, total):
         return sitting
     return sit_at(desk, job, desk.now, least=True)
 

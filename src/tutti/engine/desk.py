@@ -1,6 +1,6 @@
 """The working papers of one decision: what is left after the actions so far, and what was found out on the way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from .profile import Bools, Ints, Profile
 from .quota import Shares
 from .rooms import Rooms
 from .sizes import Sizes
+from .spoken_for import Decided, SpokenFor
 from .use import held
 from .view import View
 
@@ -36,6 +37,8 @@ class Takes(Protocol):
     job: Job
     start: int
     end: int
+    seats: tuple[Seats, ...]
+    """Empty while they are not chosen."""
 
     def take(self, desk: "Desk") -> None: ...
 
@@ -73,6 +76,7 @@ class Desk:
         """Gangs that this plan already tells of a promise without a time."""
         self.steps = policy.effort.search_steps
         self.rooms = Rooms(self)
+        self.spoken_for = SpokenFor(self)
         self.earliest: dict[object, list[tuple[int, int, int]]] = {}
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []
@@ -92,7 +96,7 @@ class Desk:
     def shares(self) -> Shares:
         """Quota and fair share, as they are after everything decided so far."""
         if self._shares is None:
-            self._shares = Shares(self.view, self.now, self.policy, self.cache.standing.demand)
+            self._shares = Shares(self.view, self.now, self.policy, self.cache.standing.demand, self.rules.caps)
             for job, seats in self._uncharged:
                 self.charge(job, seats)
         return self._shares
@@ -102,7 +106,7 @@ class Desk:
         if self._shares is None:
             self._uncharged.append((job, seats))
         else:
-            self._shares.take(job.gang.queue, job.gang.user, *self.amounts(job, seats))
+            self._shares.enter(job.gang, *self.amounts(job, seats))
 
     def act(self, action: AnyAction) -> int:
         """Add an action to the plan; its position is returned."""
@@ -161,6 +165,11 @@ class Desk:
         """Note a stay whose seats were taken."""
         self._stays[job.gang.name] = (start, end, job, seats, receipts)
 
+    def decided(self) -> Iterator[Decided]:
+        """Stays decided in this pass, whether their seats are taken yet or not."""
+        yield from (stay[:4] for stay in self._stays.values())
+        yield from ((sitting.start, sitting.end, sitting.job, sitting.seats) for sitting in self._untaken)
+
     def first_promised(self) -> int:
         """The first start that is decided and lies ahead."""
         starts = [stay[0] for stay in self._stays.values()] + [sitting.start for sitting in self._untaken]
@@ -197,6 +206,11 @@ class Desk:
         if not self._slots:
             self._slots = {self.view.held(slot).gang.name: slot for slot in self.view.seated}
         return self._slots[job.gang.name]
+
+    def by_end(self, gangs: Sequence[str]) -> list[str]:
+        """Gangs in the order in which they are expected to end; those that only start now come last."""
+        ends = {self.view.held(slot).gang.name: self.end_of(slot) for slot in self.view.seated}
+        return sorted(gangs, key=lambda name: (ends.get(name, NEVER), name))
 
     def spend(self, job: Job, steps: int = 1) -> bool:
         """Use up some of the effort one decision may take; False when it is used up, and the plan will say so."""
@@ -258,6 +272,10 @@ class Desk:
                 for resource, amount in needs[0].ask:
                     card.least[resource] += card.size(role, 0).low * amount
         return card.least
+
+    def is_bounded(self, job: Job) -> bool:
+        """Whether more than room decides: its queue, or one above, bounds what runs there."""
+        return self.rules.limited and bool(self.rules.caps.of(job.gang))
 
     def queue(self, job: Job) -> Queue | None:
         """The queue a gang stands in."""

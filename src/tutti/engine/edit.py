@@ -13,8 +13,9 @@ import msgspec
 from tutti.errors import Misused, NotFound, Refused
 
 from . import events as ev
+from .bounds import wrong
 from .estimate import leading_role
-from .model import NEVER, Data, Estimate, Gang, Node, NodeState, Queue, Role, Source, State
+from .model import NEVER, Bound, Data, Estimate, Gang, Node, NodeState, Queue, Role, Source, State
 from .twin import world_of
 from .validate import faults
 from .view import View
@@ -22,6 +23,10 @@ from .world import World
 
 SHORTHAND = re.compile(r"(\d{1,6})x(\d{1,9})(?::([\w.-]+))?")
 DEVICE = "gpu"
+
+
+Value: TypeAlias = int | bool | str | dict[str, int] | tuple[Bound, ...] | None
+"""What a field of a queue can be."""
 
 
 class Edit(Data, frozen=True, tag_field="edit"):
@@ -58,7 +63,7 @@ class SetQueue(Edit, frozen=True, tag="set-queue"):
     """Change some fields of a queue."""
 
     queue: str
-    fields: dict[str, int | bool | str | dict[str, int]]
+    fields: dict[str, Value]
 
 
 class Submit(Edit, frozen=True, tag="submit"):
@@ -247,9 +252,12 @@ def _queue(world: World, edit: SetQueue) -> Queue:
     if parent and parent not in world.queues:
         raise NotFound(f"no queue named {parent!r}", hint=_meant(str(parent), world.queues))
     try:
-        return msgspec.convert({**msgspec.structs.asdict(queue), **edit.fields}, Queue)
+        changed = msgspec.convert({**msgspec.structs.asdict(queue), **edit.fields}, Queue)
     except msgspec.ValidationError as failure:
         raise Misused(f"cannot change queue {edit.queue!r}: {failure}") from None
+    if problem := wrong(changed):
+        raise Misused(f"cannot change queue {edit.queue!r}: {problem}")
+    return changed
 
 
 def _changed(world: World, edit: ChangeGang) -> Gang:

@@ -29,6 +29,10 @@ FIT_TO_LOOK = frozenset(Token) - {Token.INVALID}
 """Tokens of gangs whose members can be looked at at all."""
 
 
+GANGS = "gangs"
+"""What a bound on running gangs counts."""
+
+
 class RoleRoom(Data, frozen=True):
     """How many members of a role are needed at least, and how many could sit in its turn, with the roles before it."""
 
@@ -457,6 +461,8 @@ def _share(desk: Desk, job: Job) -> tuple[tuple[str, int, int], ...]:
 
 def _quota(desk: Desk, job: Job) -> Quota | None:
     """The numbers of the limit that the gang's minimum would break."""
+    if crowd := desk.shares.crowd(job):
+        return Quota(GANGS, crowd.cap.whose, 1, crowd.running, crowd.cap.most)
     least = desk.least_amounts(job)
     found = desk.shares.blocked(job, least, least)
     if found is None:
@@ -473,7 +479,10 @@ def _quota(desk: Desk, job: Job) -> Quota | None:
         for name, limits, used in options:
             if name == whose and at in limits:
                 return Quota(resource, whose, least[at], used, limits[at])
-    return Quota(resource, whose, least[at], 0, 0)
+    over = desk.shares.tally().over(job.gang, least)
+    if over is None:
+        return Quota(resource, whose, least[at], 0, 0)
+    return Quota(resource, whose, least[at], desk.shares.tally().held(over[0], resource), over[0].limit[resource])
 
 
 def branches(desk: Desk, job: Job) -> list[Branch]:

@@ -2,12 +2,16 @@
 
 from typing import cast
 
+from .bounds import Crowd
 from .cache import UNKNOWN
 from .desk import Desk, wait
 from .model import Job, Kind, State, Token
 from .plan import Reason
 from .validate import faults
 from .verdict import never_fits
+
+MOST_NAMED = 8
+"""Running gangs that a reason names."""
 
 
 def gate(desk: Desk, job: Job) -> Reason | None:
@@ -73,15 +77,25 @@ def _time(desk: Desk, job: Job) -> Reason | None:
 
 
 def over_quota(desk: Desk, job: Job) -> Reason | None:
-    """A reason when even the gang's minimum would break a limit."""
+    """A reason when even the gang's minimum would break a limit, or it would be one gang too many."""
     if not desk.rules.limited and job.gang.preemptible:
         return None
+    if crowd := desk.shares.crowd(job):
+        return _crowded(desk, crowd)
     least = desk.least_amounts(job)
     blocked = desk.shares.blocked(job, least, least)
     if blocked is None:
         return None
     resource, whose = blocked
     return wait(Token.QUOTA_REACHED, f"{resource} of {whose}", f"queue:{job.gang.queue}", "capacity", kind=Kind.ASK)
+
+
+def _crowded(desk: Desk, crowd: Crowd) -> Reason:
+    """No more gangs may run there; the end of one of them would do, unless none may at all."""
+    gangs = desk.by_end(crowd.gangs)[:MOST_NAMED]
+    wakes = (*(f"gang:{name}" for name in gangs), f"queue:{crowd.cap.key[0]}")
+    kind = Kind.WAIT if gangs else Kind.ASK
+    return Reason(Token.QUOTA_REACHED, kind, str(crowd), blockers=tuple(gangs), wakes=wakes)
 
 
 def _members(count: int) -> str:

@@ -244,6 +244,10 @@ class Gang(Data, frozen=True):
     roles: tuple[Role, ...]
     queue: str = "default"
     user: str = ""
+    groups: tuple[str, ...] = ()
+    """Groups of users that the user is in, where somebody said so."""
+    counts_as: str = ""
+    """Gangs with the same entry count as one where the number of running gangs is bounded; '' means by itself."""
     priority: int = 0
     submitted: int = 0
     estimate: Estimate = Estimate()
@@ -421,6 +425,18 @@ class Domain(Data, frozen=True):
     capacity: dict[str, int]
 
 
+class Bound(Data, frozen=True):
+    """What some users may have in a queue and those below it: each user for itself, each group all of it together.
+
+    `*` is each user, or are all users together, whom no other bound of the queue names.
+    """
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_running: int | None = None
+    limit: dict[str, int] = {}
+
+
 class Queue(Data, frozen=True):
     """A tenant. Amounts left out of a guarantee are 0, left out of a limit are unlimited."""
 
@@ -438,6 +454,10 @@ class Queue(Data, frozen=True):
     default_estimate: int = 0
     slice: int = 0
     """Length of a turn where gangs of this queue take turns; 0 means no rotation."""
+    max_running: int | None = None
+    """The most gangs that run at once, in it and below it; None where any number may."""
+    bounds: tuple[Bound, ...] = ()
+    """What users and groups of users may have that it names."""
 
 
 class Usage(Data, frozen=True):

@@ -118,7 +118,8 @@ def _domain_set(books: Books, event: ev.DomainSet) -> Touched:
 @on(ev.QueueSet)
 def _queue_set(books: Books, event: ev.QueueSet) -> Touched:
     queue = event.queue
-    for resource in (*queue.guarantee, *queue.limit, *queue.user_limit):
+    bounded = (resource for bound in queue.bounds for resource in bound.limit)
+    for resource in (*queue.guarantee, *queue.limit, *queue.user_limit, *bounded):
         books.resource(resource)
     books.queues[queue.name] = queue
     books.rules += 1

@@ -6,14 +6,15 @@ import msgspec
 
 from . import events as ev
 from .desk import usable
-from .edit import ChangeGang, Release, SetQueue, TurnNodes
+from .edit import ChangeGang, Release, SetQueue, TurnNodes, Value
 from .estimate import leading_role
 from .explain import Explanation, branches
-from .model import NEVER, Gang, Job, Kind, Node, NodeState, Role, Shape, State, Token, span
+from .model import NEVER, Bound, Gang, Job, Kind, Node, NodeState, Role, Shape, State, Token, span
 from .order import in_line
 from .place import Outlook
 from .plan import Await, Evict, Shrink
 from .profile import Profile
+from .raise_bounds import raised_bounds
 from .ruled_out import fits_when_empty
 from .sizes import largest_legal, legal_sizes, role_rule
 from .topology import POOL
@@ -199,18 +200,19 @@ def _raised(tried: Tried, job: Job) -> Iterator[SetQueue]:
     least, names = tried.desk.least_amounts(job), list(tried.view.resources)
     for branch in branches(tried.desk, job):
         queue = tried.view.queues.get(branch.name)
-        if queue is None:
+        if queue is None or (branch.parent and branch.parent.name == branch.name):
             continue
         mine = branch.users.get(job.gang.user) or [0] * len(least)
         limits = {
             names[r]: branch.total[r] + least[r] for r, m in branch.limits.items() if _over(branch.total, least, r, m)
         }
         own = {names[r]: mine[r] + least[r] for r, most in branch.user_limits.items() if _over(mine, least, r, most)}
-        fields: dict[str, int | bool | str | dict[str, int]] = {}
+        fields: dict[str, Value] = {}
         if limits:
             fields["limit"] = {**queue.limit, **limits}
         if own:
             fields["user_limit"] = {**queue.user_limit, **own}
+        fields |= raised_bounds(tried.desk, job, queue)
         if fields:
             yield SetQueue(queue.name, fields)
 
@@ -224,9 +226,15 @@ def _fields(step: SetQueue) -> str:
 
 
 def _amounts(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_amounts, value))}]"
+    if isinstance(value, Bound):
+        return _amounts(msgspec.to_builtins(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
     if not isinstance(value, dict):
         return str(value)
-    return "{" + ", ".join(f"{name} = {amount}" for name, amount in value.items()) + "}"
+    return "{" + ", ".join(f"{name} = {_amounts(amount)}" for name, amount in value.items()) + "}"
 
 
 # -- room

@@ -5,10 +5,11 @@ The arithmetic is explained, with a worked example, in docs/explanation/order-an
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .bounds import Caps, Crowd, Tally
 from .decay import STEPS, decayed, remembered, steps_between
 from .demand import Demand, capacity
 from .divide import parted
-from .model import NEVER, SECOND, Job, Queue
+from .model import NEVER, SECOND, Gang, Job, Queue
 from .policy import Policy
 from .use import QueueUse
 from .view import View
@@ -240,11 +241,15 @@ class Shares:
     Nothing is computed before it is asked for: a world with one queue and no limits pays next to nothing.
     """
 
-    def __init__(self, view: View, now: int, policy: Policy, demand: Demand | None = None) -> None:
+    def __init__(
+        self, view: View, now: int, policy: Policy, demand: Demand | None = None, caps: Caps | None = None
+    ) -> None:
         self._view, self._now = view, now
         self._half_life = policy.order.half_life
         self._demand = demand
-        self._limited = any(queue.limit or queue.user_limit for queue in view.queues.values())
+        self._caps = caps or Caps(view.queues)
+        self._tally: Tally | None = None
+        self._entered: list[tuple[Gang, Sequence[int], bool]] = []
         self._grown: Tree | None = None
         self._settled = False
         self._taken: list[tuple[str, str, Sequence[int], Sequence[int], int]] = []
@@ -259,13 +264,33 @@ class Shares:
         else:
             self._grown.book(queue, user, total, floor, sign)
 
+    def enter(self, gang: Gang, total: Sequence[int], floor: Sequence[int], starts: bool = True) -> None:
+        """A gang starts and is going to hold this much, or holds this much more."""
+        self.take(gang.queue, gang.user, total, floor)
+        if self._tally is not None:
+            self._tally.add(gang, total, starts)
+        elif self._caps.counted:
+            self._entered.append((gang, total, starts))
+
+    def tally(self) -> Tally:
+        """Who runs, and what they hold, as far as queues bound that."""
+        if self._tally is None:
+            self._tally = Tally(self._view, self._caps)
+            for entered in self._entered:
+                self._tally.add(*entered)
+        return self._tally
+
+    def crowd(self, job: Job) -> Crowd | None:
+        """The bound on running gangs that forbids the gang to start, if one does."""
+        return self.tally().crowd(job.gang) if self._caps.counted else None
+
     def blocked(self, job: Job, total: Sequence[int], floor: Sequence[int]) -> tuple[str, str] | None:
         """The resource and the limit that forbid the gang to hold this much, if one does.
 
         Limits count everything held, surplus included. A gang that may not be interrupted never borrows what is
         guaranteed to another queue: its minimum must fit into the guarantee of its own.
         """
-        if self._limited and (found := self._over_limit(job, total)):
+        if self._caps.limited and (found := self._over_limit(job, total)):
             return found
         return None if job.gang.preemptible else self._borrows_for_good(job, floor)
 
@@ -350,7 +375,8 @@ class Shares:
             for r, most in branch.user_limits.items():
                 if r < len(total) and total[r] and (mine[r] if mine else 0) + total[r] > most:
                     return self._name(r), f"user {gang.user} in queue {branch.name}"
-        return None
+        over = self.tally().over(gang, total) if self._caps.counted else None
+        return (over[1], over[0].whose) if over else None
 
     def _borrows_for_good(self, job: Job, floor: Sequence[int]) -> tuple[str, str] | None:
         kept = self._kept_for_others(job.gang.queue)

@@ -81,6 +81,8 @@ def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> 
         return False
     length = desk.length(job, seats)
     end = NEVER if length >= NEVER else start + length
+    if not desk.spoken_for.allows(job, start, end):
+        return False
     needs = desk.needs(job)
     receipts: list[int] = []
     for role, held in enumerate(seats):
@@ -219,19 +221,22 @@ def _why(desk: Desk, job: Job, sitting: Sitting) -> str:
 
 def _withdraw(desk: Desk, job: Job) -> bool:
     if job.life.promise is not None:
-        desk.act(Reserve(job.gang.name, desk.view.number, promise=None, why=Break.OVERRUN))
+        passed = job.gang.priority < desk.highest_started
+        why = Break.HIGHER_PRIORITY if passed else Break.OVERRUN
+        desk.act(Reserve(job.gang.name, desk.view.number, promise=None, why=why))
     return False
 
 
 class AsPromised:
     """A start that was promised and is still the earliest there is. Its seats are chosen when somebody looks."""
 
-    __slots__ = ("_needs", "end", "job", "start")
+    __slots__ = ("_needs", "end", "job", "seats", "start")
 
     def __init__(self, desk: Desk, job: Job, needs: tuple[Need, ...], start: int) -> None:
         self.job = job
         self._needs = needs
         self.start = start
+        self.seats: tuple[Seats, ...] = ()
         length = desk.length(job)
         self.end = NEVER if length >= NEVER else start + length
 
@@ -248,7 +253,8 @@ def _as_promised(desk: Desk, job: Job, needs: tuple[Need, ...], moment: int) -> 
     if old is None or old.start != moment or not desk.card(job).kin.free:
         return None
     stay = AsPromised(desk, job, needs, moment)
-    return stay if closed_to(desk, job, needs[0], moment, stay.end) is None else None
+    is_open = closed_to(desk, job, needs[0], moment, stay.end) is None
+    return stay if is_open and desk.spoken_for.allows(job, moment, stay.end) else None
 
 
 def earliest(desk: Desk, job: Job, since: int = 0) -> Sitting | AsPromised | None:
@@ -268,7 +274,7 @@ def earliest(desk: Desk, job: Job, since: int = 0) -> Sitting | AsPromised | Non
             if found is not None:
                 best = found
                 break
-    if not since:
+    if not since and not desk.is_bounded(job):
         desk.note_earliest(card, best.start if best is not None else NEVER)
     return best
 

@@ -142,7 +142,7 @@ def _more(
         return seats
     desk.profile.take(desk.now, end, seating.positions, seating.counts, need.ask)
     total, floor = _added(desk, need, int(seating.counts.sum()))
-    desk.shares.take(job.gang.queue, job.gang.user, total, floor)
+    desk.shares.enter(job.gang, total, floor, starts=False)
     nodes = desk.view.by_line[seating.positions].tolist()
     bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
     return (*seats[:role], bigger, *seats[role + 1 :])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from .bounds import Cap, Caps, counted_as
 from .estimate import overrun_end, run_time, sizes
 from .model import NEVER, Coupling, Gang, Job, Node, NodeState, Promise, Seats, Shape, State, Token
 from .order import Turns, backfilling, has_own_backfill
@@ -47,8 +48,11 @@ class _Pass:
     def __init__(self, view: View, now: int, policy: Policy) -> None:
         self.view, self.now, self.policy = view, now, policy
         self.shares = Shares(view, now, policy)
+        self.caps = Caps(view.queues)
         self.nodes = {at: node for at, node in enumerate(view.nodes) if node is not None}
         self.stays = [stay for slot in view.seated for stay in self._running(slot)]
+        self.turns = {stay.gang: (stay.begin, stay.end) for stay in self.stays}
+        """From when to when each gang runs, or was promised to run."""
         self.actions: list[AnyAction] = []
         self.answers: dict[str, Reason] = {}
         self.blocked: list[Job] = []
@@ -100,6 +104,8 @@ class _Pass:
         """Take the very seats that were promised, if they are still free for the whole stay."""
         seats, end = promise.seats[0], self._end(job, begin)
         counts = dict(zip(seats.nodes, seats.counts, strict=True))
+        if not self._keeps_bounds(job, begin, end):
+            return False
         if any(node not in self.nodes or self._fits(job.gang, node, begin, end) < n for node, n in counts.items()):
             return False
         self._note(job, counts, begin, end, promised=True)
@@ -115,6 +121,7 @@ class _Pass:
         self._keep_promises(self.unkept, job)
         self.unkept = []
         self.stays = [stay for stay in self.stays if stay.gang != name]
+        self.turns.pop(name, None)
         if self._keeps_its_start(job):
             self.blocked.append(job)
             return
@@ -123,7 +130,7 @@ class _Pass:
             start = Resume if job.life.state is State.PARKED else Start
             self.actions.append(start(name, self.view.number, seats=seats))
             total, floor = held(self.view.resources, job.gang, seats)
-            self.shares.take(job.gang.queue, job.gang.user, total, floor)
+            self.shares.enter(job.gang, total, floor)
             return
         takes_turns = queue is not None and queue.slice > 0
         if not takes_turns and (self.policy.order.strict or (queue is not None and queue.strict)):
@@ -165,7 +172,7 @@ class _Pass:
 
     def _quota(self, job: Job) -> bool:
         least = held(self.view.resources, job.gang, (Seats((0,), (sizes(job.gang.roles[0])[0],)),))
-        return self.shares.blocked(job, *least) is not None
+        return self.shares.crowd(job) is not None or self.shares.blocked(job, *least) is not None
 
     def _promise(self, job: Job) -> None:
         """The earliest start, where the gang may have one; without a time, what is free now is kept for it."""
@@ -210,7 +217,7 @@ class _Pass:
         """Seats for the whole gang from a moment on, taken; or None."""
         size, end = self._plain(job.gang).roles[0].min, self._end(job, begin)
         fits = {node: self._fits(job.gang, node, begin, end) for node in self.nodes}
-        if self._most(job.gang, fits) < size:
+        if self._most(job.gang, fits) < size or not self._keeps_bounds(job, begin, end):
             return None
         return self._note(job, self._choose(job.gang, fits, size, begin), begin, end, promised)
 
@@ -253,6 +260,7 @@ class _Pass:
 
     def _note(self, job: Job, counts: dict[int, int], begin: int, end: int, promised: bool) -> tuple[Seats, ...]:
         ask = job.gang.roles[0].shapes[0].ask
+        self.turns[job.gang.name] = (begin, end)
         for node, members in counts.items():
             asks = {name: amount * members for name, amount in ask.items()}
             self.stays.append(Stay(node, job.gang.name, begin, end, asks, promised))
@@ -267,6 +275,41 @@ class _Pass:
     def _by_domain(self, fits: dict[int, int], level: str) -> dict[object, int]:
         domains = {self._domain(node, level) for node in fits} - {None}
         return {d: sum(fits[node] for node in fits if self._domain(node, level) == d) for d in domains}
+
+    # -- what queues bound
+
+    def _keeps_bounds(self, job: Job, begin: int, end: int) -> bool:
+        """Whether no bound of a queue is broken at any moment of a stay."""
+        others = {name: turn for name, turn in self.turns.items() if turn[0] < end and begin < turn[1]}
+        for moment in (begin, *(start for start, _ in others.values() if start > begin)):
+            there = [self._job(name) for name, (start, over) in others.items() if start <= moment < over]
+            if not all(
+                self._keeps(cap, [other for other in there if self._is_under(other, cap)], job)
+                for cap in self.caps.of(job.gang)
+            ):
+                return False
+        return True
+
+    def _keeps(self, cap: Cap, others: list[Job], job: Job) -> bool:
+        """Whether a bound is kept when the gang comes to those that it is about."""
+        names = {counted_as(other.gang) for other in others}
+        crowded = len(names) >= cap.most and counted_as(job.gang) not in names
+        sums = [sum(column) for column in zip(*map(self._amounts, (job, *others)), strict=True)]
+        mine, at = self._amounts(job), self.view.resources
+        return not crowded and all(sums[at[r]] <= most for r, most in cap.limit.items() if r in at and mine[at[r]])
+
+    def _is_under(self, job: Job, cap: Cap) -> bool:
+        return any(other.key == cap.key for other in self.caps.of(job.gang))
+
+    def _amounts(self, job: Job) -> list[int]:
+        """What a gang holds, or would hold."""
+        seats = job.life.seats or (Seats((0,), (sizes(job.gang.roles[0])[0],)),)
+        return held(self.view.resources, job.gang, seats)[0]
+
+    def _job(self, name: str) -> Job:
+        job = self.view.job(name)
+        assert job is not None
+        return job
 
     # -- what fits where, and when
 

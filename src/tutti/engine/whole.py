@@ -76,6 +76,8 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):
         end = NEVER if length >= NEVER else start + length
+        if not desk.spoken_for.allows(job, start, end):
+            return None
         seatings = seat_all(desk, job, needs, sizes, start, end)
         if seatings is None:
             return None

@@ -87,8 +87,12 @@ class _Group:
 
     def facts(self) -> Facts:
         """The same, of all pods."""
+        whose = next((said for said in self.asides if said.user), read.NO_ASIDE)
         return Facts(
             refused=self.refused,
+            named=whose.user,
+            groups=whose.groups,
+            application=next((said.application for said in self.asides if said.application), ""),
             lasting=any(said.lasting for said in self.asides),
             polite=any(said.polite for said in self.asides),
             min_run=max((said.min_run for said in self.asides), default=0),

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tutti.engine.bounds import wrong
 from tutti.engine.model import DAY, Data, Queue
 from tutti.engine.policy import Growth, Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.read_policy import read_policy
@@ -98,7 +99,16 @@ def queue(name: str, entry: dict[str, Any], source: str) -> Queue:
         for field in ("guarantee", "limit", "user_limit"):
             if field in said:
                 said[field] = amounts(said[field])
-        return msgspec.convert({"name": name, **said}, Queue)
+        said["bounds"] = [_bound(bound) for bound in said.get("bounds", ())]
+        found = msgspec.convert({"name": name, **said}, Queue)
+        if problem := wrong(found):
+            raise ValueError(problem)
+        return found
     except (msgspec.ValidationError, ValueError, TypeError, AttributeError) as problem:
         known = ", ".join(field for field in Queue.__struct_fields__ if field != "name")
         raise Misused(f"queue {name!r}: {problem}", where=source, hint=f"fields: {known}") from None
+
+
+def _bound(written: dict[str, Any]) -> dict[str, Any]:
+    """What users may have, its amounts read."""
+    return {**written, "limit": amounts(written.get("limit") or {})}

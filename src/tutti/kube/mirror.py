@@ -15,6 +15,7 @@ from tutti.engine.world import World
 from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
+from tutti.jobs.kube.read import NO_ASIDE
 
 from .gangs import Fill, GangSeen, Seat, Seen, Where
 from .intake import Intake, moment
@@ -50,6 +51,10 @@ class Mirror(Intake):
         for key in moved:
             if key not in dirty:
                 events += self._of_moved(key, numbers, now)
+        # Who has lost its last seat meanwhile is looked at as one that waits, and not only when something else happens.
+        emptied, self.dirty_gangs = self.dirty_gangs, {}
+        for key in emptied:
+            events += self._of_gang(key, numbers, now)
         return events
 
     def _of_moved(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
@@ -189,10 +194,14 @@ class Mirror(Intake):
         done = sum(pod.phase == "Succeeded" for pod in gang.pods.values())
         if done:
             said = msgspec.structs.replace(said, min=max(said.min - done, 1), parts={})
+        whose = next((pod.aside for pod in pods if pod.aside.user), NO_ASIDE)
         created = [pod.created for pod in gang.pods.values()]
         facts = Facts(
             submitted=min([*created, *([moment(said.created)] if said.created else [])], default=0) + gang.arrival,
             user=said.namespace,
+            named=whose.user,
+            groups=whose.groups,
+            application=next((pod.aside.application for pod in pods if pod.aside.application), ""),
             priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
             time=max((pod.time for pod in pods), default=0),
             tolerate={kin.wants.key: self.taints.tolerated(kin.wants) for kin in present},
@@ -320,6 +329,9 @@ class Mirror(Intake):
             roles=tuple(roles),
             priority=found.gang.priority,
             queue=found.gang.queue,
+            user=found.gang.user,
+            groups=found.gang.groups,
+            counts_as=found.gang.counts_as,
             resizing=resizing,
             preemptible=found.gang.preemptible,
             keeps_surplus=found.gang.keeps_surplus,

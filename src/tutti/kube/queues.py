@@ -78,6 +78,7 @@ def _inherited(name: str, queues: Mapping[str, Queue], traits: Mapping[str, Trai
         any(trait.polite for trait in line),
         max((trait.preempts_after for trait in line), default=0),
         next((trait.refused for trait in line if trait.refused), ""),
+        any(trait.by_user for trait in line),
     )
 
 

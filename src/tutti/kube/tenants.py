@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
-from tutti.engine.model import Queue
+from tutti.engine.model import Bound, Queue
 from tutti.jobs.kube.declared import Reading
 from tutti.jobs.kube.gang import Trait
 from tutti.jobs.kube.objects import Thing
@@ -20,6 +20,11 @@ KOORDINATOR = "scheduling.sigs.k8s.io/"
 QUOTA = "quota.scheduling.koordinator.sh/"
 YUNIKORN = "yunikorn.apache.org/"
 NAMESPACES = "namespaces"
+ENTRY = frozenset({"name", "parent", "queues", "resources", "properties", "maxapplications", "limits"}) | {
+    row.name for row in TABLE["yunikorn"] if row.on == "queue"
+}
+"""What may be said of a queue of YuniKorn."""
+LIMIT = frozenset({"limit", "users", "groups", "maxapplications", "maxresources"})
 ROOTS = frozenset({"", "root", "koordinator-root-quota"})
 """What quotas without a parent name as theirs."""
 
@@ -226,21 +231,22 @@ def _of_yunikorn(mirror: Mirror, thing: Thing, gone: bool) -> None:
     """The tree in the ConfigMap; one that cannot be read leaves things as they were."""
     import yaml  # noqa: PLC0415 - few have it
 
+    reading = Reading()
     try:
         written = {} if gone else yaml.safe_load((thing.data or {}).get("queues.yaml") or "{}")
-        found = {
-            queue.name: (queue, entry) for part in written.get("partitions") or [] for queue, entry in _tree(part, "")
-        }
+        partitions = written.get("partitions") or []
+        found = {entry.name: entry for part in partitions for entry in _tree(part, "", reading)}
+        for part in (part for part in partitions if part.get("limits")):
+            reading.problems.append(f"partition {part.get('name')}: limits are not read; write them on its queue root")
     except (yaml.YAMLError, AttributeError, TypeError, RecursionError):
         _tell(mirror, thing, ["queues.yaml cannot be read; the queues stay as they were"])
         return
-    reading = Reading()
-    traits = {name: _yunikorn_trait(name, entry, reading) for name, (_, entry) in found.items()}
-    mirror.queues.replace(f"yunikorn {thing.metadata.namespace}", [queue for queue, _ in found.values()], traits)
+    queues, traits = [entry.queue for entry in found.values()], {name: entry.trait for name, entry in found.items()}
+    mirror.queues.replace(f"yunikorn {thing.metadata.namespace}", queues, traits)
     _tell(mirror, thing, reading.problems)
 
 
-def _yunikorn_trait(name: str, entry: dict[str, Any], reading: Reading) -> Trait:
+def _yunikorn_trait(name: str, entry: dict[str, Any], bounds: tuple[Bound, ...], reading: Reading) -> Trait:
     """Properties of a queue that are about its gangs; those that are not read are told."""
     properties = {str(key): str(value) for key, value in (entry.get("properties") or {}).items()}
     for row in (row for row in TABLE["yunikorn"] if row.on == "queue"):
@@ -252,28 +258,82 @@ def _yunikorn_trait(name: str, entry: dict[str, Any], reading: Reading) -> Trait
         properties.get("preemption.policy"), f"queue {name}: preemption.policy", ("default", "fence", "disabled")
     )
     delay = reading.time(properties.get("preemption.delay"), f"queue {name}: preemption.delay")
-    return Trait(lasting=policy == "disabled", polite=policy == "fence", preempts_after=delay)
+    by_user = any(bound.users or bound.groups for bound in bounds)
+    return Trait(lasting=policy == "disabled", polite=policy == "fence", preempts_after=delay, by_user=by_user)
 
 
-def _tree(above: dict[str, Any], parent: str) -> Iterator[tuple[Queue, dict[str, Any]]]:
-    """The queues below one, by their full names, as pods write them."""
+class Entry(NamedTuple):
+    """A queue of YuniKorn's tree."""
+
+    queue: Queue
+    trait: Trait
+
+    @property
+    def name(self) -> str:
+        """Its full name, as pods write it."""
+        return self.queue.name
+
+
+def _tree(above: dict[str, Any], parent: str, reading: Reading) -> Iterator[Entry]:
+    """The queues below one."""
     for entry in above.get("queues") or []:
         name = f"{parent}.{entry['name']}" if parent else str(entry["name"])
         resources = entry.get("resources") or {}
         guarantee, limit = (_amounts(_cores(resources.get(field) or {})) for field in ("guaranteed", "max"))
-        yield Queue(name, parent=parent, guarantee=guarantee, limit=limit), entry
-        yield from _tree(entry, name)
+        most = _most(entry.get("maxapplications"), f"queue {name}: maxapplications", reading)
+        bounds = tuple(_bounds(entry.get("limits") or [], f"queue {name}: limits", reading))
+        reading.problems += [f"queue {name}: {key} is not known and not read" for key in entry if key not in ENTRY]
+        queue = Queue(name, parent=parent, guarantee=guarantee, limit=limit, max_running=most, bounds=bounds)
+        yield Entry(queue, _yunikorn_trait(name, entry, bounds, reading))
+        yield from _tree(entry, name, reading)
+
+
+def _most(written: object, what: str, reading: Reading) -> int | None:
+    """So many at once; none, and what makes no sense, is any number."""
+    return reading.count(written, what) or None
+
+
+def _bounds(written: Any, what: str, reading: Reading) -> Iterator[Bound]:
+    """What users and groups may have, limit by limit."""
+    for at, limit in enumerate(written if isinstance(written, list) else [written]):
+        here = f"{what}[{at}]"
+        if not isinstance(limit, dict):
+            reading.problems.append(f"{here} is not a mapping with users or groups")
+            continue
+        users, groups = (_names(limit.get(field), f"{here}.{field}", reading) for field in ("users", "groups"))
+        amounts = _amounts(_cores(reading.mapping(limit.get("maxresources"), f"{here}.maxresources")))
+        most = _most(limit.get("maxapplications"), f"{here}.maxapplications", reading)
+        unknown = sorted(str(key) for key in limit.keys() - LIMIT)
+        reading.problems += [f"{here}.{key} is not known and not read" for key in unknown]
+        if not (users or groups):
+            reading.problems.append(f"{here} is about nobody; write users or groups")
+        elif not amounts and most is None:
+            reading.problems.append(f"{here} limits nothing; write maxapplications or maxresources")
+        else:
+            yield Bound(users, groups, most, amounts)
+
+
+def _names(written: object, what: str, reading: Reading) -> tuple[str, ...]:
+    if written is None or (isinstance(written, list) and all(isinstance(name, str) for name in written)):
+        return tuple(written or ())
+    reading.problems.append(f"{what} is not a list of names")
+    return ()
 
 
 def _of_namespace(mirror: Mirror, thing: Thing, gone: bool) -> None:
     """What YuniKorn has on a namespace: its quota, what it is guaranteed, and the queue it is below."""
     name, said = thing.metadata.name, thing.metadata.annotations or {}
-    written = [said.get(f"{YUNIKORN}{field}") for field in ("namespace.guaranteed", "namespace.quota", "parentqueue")]
+    fields = ("namespace.guaranteed", "namespace.quota", "parentqueue", "namespace.maxApps")
+    written = [said.get(f"{YUNIKORN}{field}") for field in fields]
     if gone or not any(written):
         mirror.queues.drop(NAMESPACES, name)
         return
     guarantee, limit = (_amounts(_cores(decoded(text, dict[str, Any]))) if text else {} for text in written[:2])
-    mirror.queues.put(NAMESPACES, Queue(name, parent=written[2] or "", guarantee=guarantee, limit=limit))
+    reading = Reading()
+    most = _most(written[3], f"annotation {YUNIKORN}namespace.maxApps", reading)
+    queue = Queue(name, parent=written[2] or "", guarantee=guarantee, limit=limit, max_running=most)
+    mirror.queues.put(NAMESPACES, queue)
+    _tell(mirror, thing, reading.problems)
 
 
 def _cores(written: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from tutti.engine import events as ev
+from tutti.engine.bounds import Caps
 from tutti.engine.decide import decide
 from tutti.engine.demand import least
 from tutti.engine.model import Gang, Listing, Node, Queue, Role, Token
@@ -64,6 +65,14 @@ def check_limits(gang: Gang, queues: Mapping[str, Queue]) -> None:
                     hint="fewer or smaller members, another --queue, or ask for a higher limit",
                 )
         name = queue.parent
+    for cap in Caps(queues).of(gang):
+        over = next((resource for resource, most in cap.limit.items() if needs.get(resource, 0) > most), None)
+        if over is not None:
+            raise Refused(
+                f"{cap.whose} may hold {_amount(over, cap.limit[over])} at most,"
+                f" and it needs {_amount(over, needs[over])}",
+                hint="fewer or smaller members, another --queue, or ask for a higher limit",
+            )
 
 
 def _too_much(nodes: Iterable[Node], ask: dict[str, int]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tutti.engine.model import DAY, Data, Queue
+from tutti.engine.bounds import wrong
+from tutti.engine.model import DAY, Bound, Data, Queue
 from tutti.engine.policy import Policy
 from tutti.engine.read_policy import BadPolicy, duration, read_policy
 from tutti.errors import Misused
@@ -31,6 +32,10 @@ class QueueSettings(Data, frozen=True, kw_only=True):
     """What it may never exceed."""
     user_limit: dict[str, int] = {}
     """What one user may never exceed in it."""
+    max_running: int | None = None
+    """The most jobs that run at once in it and its parts; without it, any number may."""
+    bounds: tuple[Bound, ...] = ()
+    """What users and groups may have that are named: { users = ["ann"], max_running = 2, limit = { gpu = 4 } }."""
     closed: bool = False
     """Nothing new starts."""
     strict: bool = False
@@ -61,6 +66,8 @@ class QueueSettings(Data, frozen=True, kw_only=True):
             min_run=duration(self.min_run),
             default_estimate=duration(self.default_estimate),
             slice=duration(self.slice),
+            max_running=self.max_running,
+            bounds=self.bounds,
         )
 
 
@@ -151,7 +158,9 @@ def checked(text: str, source: str) -> Settings:
             raise BadJob(problems, source)
         settings = msgspec.convert(data, Settings)
         settings.engine_policy()
-        settings.engine_queues()
+        for queue in settings.engine_queues():
+            if problem := wrong(queue):
+                raise ValueError(f"queues.{queue.name}: {problem}")
         for names in settings.columns.values():
             known_columns(names.split(","))
         memory(settings.logs.bytes), memory(settings.logs.total)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tutti.engine.edit import AnyEdit, RemoveNodes, SetQueue, Submit, edited, nodes_like
+from tutti.engine.edit import AnyEdit, RemoveNodes, SetQueue, Submit, Value, edited, nodes_like
 from tutti.engine.forecast import roll
 from tutti.engine.model import DAY, Data, Gang
 from tutti.engine.policy import Policy
@@ -117,12 +117,17 @@ def _queue_change(spec: str) -> SetQueue:
     queue, dot, field = where.rpartition(".")
     if not found or not dot:
         raise Misused(f"cannot read {spec!r} as a change of a queue", hint="research.weight=2")
-    fields: dict[str, int | bool | str | dict[str, int]] = {field: _value(field, value)}
-    return SetQueue(queue, fields)
+    return SetQueue(queue, {field: _value(field, value)})
 
 
-def _value(field: str, text: str) -> int | bool | str | dict[str, int]:
-    """Numbers as numbers, yes and no as such; amounts are written 'gpu:8'."""
+def _value(field: str, text: str) -> Value:
+    """Numbers as numbers, yes and no as such, `none` for a bound that is gone; amounts are written 'gpu:8'."""
+    if field == "bounds":
+        raise Misused(
+            "bounds of users are more than one value", hint="research.max_running=2, research.user_limit=gpu:8"
+        )
+    if field == "max_running" and text == "none":
+        return None
     if field in {"guarantee", "limit", "user_limit"}:
         name, _, amount = text.rpartition(":")
         if not amount.isdigit():

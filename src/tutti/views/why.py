@@ -5,7 +5,7 @@ Times are told as seen from the moment of the explanation, unless the caller kno
 
 from collections.abc import Callable, Sequence
 
-from tutti.engine.explain import Ahead, DomainRoom, Explanation, Part
+from tutti.engine.explain import GANGS, Ahead, DomainRoom, Explanation, Part
 from tutti.engine.model import NEVER, SECOND, Kind, State, Token
 from tutti.engine.policy import Term
 from tutti.engine.remedy import Remedy
@@ -151,7 +151,15 @@ def _quota(found: Explanation) -> str:
     quota = found.quota
     if quota is None:
         return f"It would go over a limit: {found.detail}."
+    if quota.resource == GANGS:
+        return f"It would be one gang too many: {found.detail}."
     return f"It would go over a limit: {quota.resource} of {quota.whose}."
+
+
+def _reserved(found: Explanation) -> str:
+    if found.detail:
+        return f"There is room now, but {found.detail} before this gang would be done."
+    return "There is room now, but it is promised to others before this gang would be done."
 
 
 def _after(found: Explanation) -> str:
@@ -181,7 +189,7 @@ SENTENCES: dict[Token, Callable[[Explanation], str]] = {
     Token.QUOTA_REACHED: _quota,
     Token.BACKING_OFF: lambda found: f"A start failed ({found.detail or 'no cause was given'}); it is tried again.",
     Token.BEHIND_OTHERS: lambda found: f"The line is strict, and {found.detail} at its head cannot start.",
-    Token.RESERVED_AHEAD: lambda _: "There is room now, but it is promised to others before this gang would be done.",
+    Token.RESERVED_AHEAD: _reserved,
     Token.NO_DOMAIN: _no_domain,
     Token.USED_BY_OTHERS: _no_room,
     Token.NODES_LOST: _no_room,
@@ -233,7 +241,9 @@ def _roles(found: Explanation) -> str:
 
 def _limit(found: Explanation) -> str:
     quota = found.quota
-    return f"asks {quota.asked}, and {quota.used} of {quota.limit} are used" if quota else ""
+    if quota is None or quota.resource == GANGS:
+        return ""
+    return f"asks {quota.asked}, and {quota.used} of {quota.limit} are used"
 
 
 def _ahead(found: Explanation) -> str:

@@ -31,6 +31,9 @@ from .wants import HOSTNAME, Wants
 
 NODE = "node"
 YUNIKORN = "yunikorn"
+USER = "annotation yunikorn.apache.org/user.info"
+NOBODY = "nobody"
+"""Whose pods YuniKorn takes those for that do not say whose they are."""
 STALE = 10 * MINUTE
 IN_PART = "spec.subGroupPolicy.labelSelector and matchLabelKeys in a group that may start in part"
 
@@ -59,6 +62,8 @@ class Trait(Data, frozen=True):
     """How long they wait before others are asked to make room for them."""
     refused: str = ""
     """What it asks of their nodes, or of them, that cannot be had."""
+    by_user: bool = False
+    """It bounds what users have, as YuniKorn names them."""
 
 
 NO_TRAIT = Trait()
@@ -117,6 +122,12 @@ class Facts(NamedTuple):
 
     submitted: int = 0
     user: str = ""
+    named: str = ""
+    """Whose its pods say it is."""
+    groups: tuple[str, ...] = ()
+    """The groups of that user."""
+    application: str = ""
+    """What its pods say that they are a part of."""
     priority: int | None = None
     time: int = 0
     tolerate: Mapping[str, tuple[str, ...]] = {}
@@ -169,6 +180,9 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
     notes = (*declared.notes, *_only_asked(declared, present))
     if _is_unheeded(declared, ground, facts.queue):
         problems = (*problems, f"it names the queue {declared.queue!r} and YuniKorn has none here; it is in {queue!r}")
+    user, groups = _whose(declared, facts, trait)
+    if user == NOBODY and not facts.named:
+        problems = (*problems, f"its pods do not say whose they are ({USER}); limits of users count them as nobody's")
     priority = _priority(declared, facts, ground)
     classes = facts.classes | {declared.priority_class}
     preemptible = declared.preemptible and not _lasts(declared, priority, facts, trait, classes & ground.lasting)
@@ -179,7 +193,9 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         declared.key,
         roles,
         queue=queue,
-        user=facts.user or declared.namespace,
+        user=user,
+        groups=groups,
+        counts_as=f"{declared.namespace}/{facts.application}" if facts.application else "",
         priority=priority,
         submitted=facts.submitted,
         estimate=_estimate(declared.time or facts.time or facts.estimate or declared.limit),
@@ -198,6 +214,13 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         or (IN_PART if in_part else unlike),
     )
     return Translated(gang, tuple(kin for kin, _, _ in counted), awaiting, problems, wanted, again, notes)
+
+
+def _whose(declared: Declared, facts: Facts, trait: Trait) -> tuple[str, tuple[str, ...]]:
+    """The user and the groups it is counted with: as its pods say; else YuniKorn's nobody where that has limits."""
+    if facts.named or not trait.by_user:
+        return facts.named or facts.user or declared.namespace, facts.groups
+    return NOBODY, (NOBODY,)
 
 
 def _shared(declared: Declared, counted: list[tuple[Kin, int, int]]) -> tuple[str, str]:

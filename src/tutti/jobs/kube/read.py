@@ -73,10 +73,20 @@ class Aside(NamedTuple):
     min_run: int = 0
     max_wait: int = 0
     problems: tuple[str, ...] = ()
+    user: str = ""
+    """Whose it is, where it says so."""
+    groups: tuple[str, ...] = ()
+    application: str = ""
+    """What it is a part of: pods of one application are counted once."""
 
 
 NO_ASIDE = Aside()
-ASIDES = frozenset({*LASTS, koordinator.CAN_PREEMPT, volcano.COOLDOWN, *volcano.SLA})
+ASIDES = frozenset(
+    {
+        *(*LASTS, koordinator.CAN_PREEMPT, volcano.COOLDOWN, *volcano.SLA),
+        *(yunikorn.USER, yunikorn.APP, "applicationId", "spark-app-selector"),
+    }
+)
 
 
 def member(pod: Pod) -> tuple[Member, tuple[str, ...]]:
@@ -194,12 +204,16 @@ def aside(pod: Pod) -> Aside:
     for key in (volcano.PREEMPTABLE, koordinator.PREEMPTIBLE, koordinator.CAN_PREEMPT):
         reading.truth(both.get(key), key)
     reading.one_of(both.get(kai.PREEMPTIBILITY), kai.PREEMPTIBILITY, kai.WORDS)
+    user, groups = yunikorn.user(both, reading)
     return Aside(
         any(key in both and value in ("", both[key]) for key, value in LASTS.items()),
         both.get(koordinator.CAN_PREEMPT) == "false",
         reading.time(both.get(volcano.COOLDOWN), f"annotation {volcano.COOLDOWN}"),
         max(reading.time(both.get(key), f"annotation {key}") for key in volcano.SLA),
         tuple(reading.problems),
+        user,
+        groups,
+        yunikorn.application(both),
     )
 
 

@@ -1,5 +1,6 @@
 """YuniKorn: task groups in an annotation of the first pod; no object. We need no placeholders."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,14 +16,22 @@ GROUP = ""
 KINDS: set[str] = set()
 APP, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
 POLICY = "yunikorn.apache.org/schedulingPolicyParameters"
+USER = "yunikorn.apache.org/user.info"
 PARAMETERS = ("placeholderTimeoutInSeconds", "gangSchedulingStyle")
 TASK_GROUPS, TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
+
+
+class User(msgspec.Struct, frozen=True):
+    """Somebody, as YuniKorn writes it on pods."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
 
 
 def of_pod(pod: Pod) -> Member | None:
     """By application; pods outside any task group, and who makes the others, are scheduled one by one."""
     both = _written(pod)
-    part, name = both.get(TASK_GROUP, ""), _application(both)
+    part, name = both.get(TASK_GROUP, ""), application(both)
     if not name or not part or _makes_others(both):
         return None
     return Member(NAME, name, part, completion_index(pod))
@@ -80,7 +89,7 @@ def _read_policy(written: str, reading: Reading) -> None:
 def for_others(pod: Pod) -> Declared | None:
     """Task groups that a pod declares and is not in itself: it starts alone, for it may be the one to make them."""
     both = _written(pod)
-    name = _application(both)
+    name = application(both)
     if TASK_GROUPS not in both or not name or (TASK_GROUP in both and not _makes_others(both)):
         return None
     found = from_pod(pod, name)
@@ -97,15 +106,28 @@ def nameless(pod: Pod) -> str:
     """What is wrong with a pod of a task group that does not say of which application."""
     both = _written(pod)
     key = next((key for key in (TASK_GROUP, TASK_GROUPS) if key in both), "")
-    return f"annotation {key} without a label applicationId" if key and not _application(both) else ""
+    return f"annotation {key} without a label applicationId" if key and not application(both) else ""
+
+
+def application(both: Mapping[str, str]) -> str:
+    """The application that labels and annotations of a pod name; nothing where they name none."""
+    return both.get(APP) or both.get("applicationId") or both.get("spark-app-selector") or ""
+
+
+def user(both: Mapping[str, str], reading: Reading) -> tuple[str, tuple[str, ...]]:
+    """Whose a pod is, and the groups of that user; who names no group is in one of their own name."""
+    if not both.get(USER):
+        return "", ()
+    try:
+        said = decoded(both[USER], User)
+    except msgspec.MsgspecError:
+        reading.problems.append(f'annotation {USER} is not JSON like {{"user": "ann", "groups": ["ml"]}}')
+        return "", ()
+    return said.user, said.groups or ((said.user,) if said.user else ())
 
 
 def _written(pod: Pod) -> dict[str, str]:
     return {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
-
-
-def _application(both: dict[str, str]) -> str:
-    return both.get(APP) or both.get("applicationId") or both.get("spark-app-selector") or ""
 
 
 def _makes_others(both: dict[str, str]) -> bool:

@@ -37,6 +37,12 @@ ROWS = (
     honoured(POD, f"label {PREFIX}app-id", "other", "the application it is of; an annotation will do"),
     honoured(POD, "label applicationId", "other", "the same, older"),
     honoured(POD, "label spark-app-selector", "other", "the same, of Spark"),
+    honoured(
+        POD,
+        f"annotation {PREFIX}user.info",
+        '{"user": "ann", "groups": ["ml"]}',
+        "whose it is, and the groups of that user, for `limits` of queues",
+    ),
     honoured(POD, f"label {PREFIX}queue", "root.team", "the queue it waits in; an annotation will do"),
     honoured(POD, "label queue", "root.team", "the same, older"),
     honoured("Namespace", f"annotation {PREFIX}parentqueue", "root.team", "the queue that of the namespace is below"),
@@ -46,7 +52,9 @@ ROWS = (
     honoured(
         "Namespace", f"annotation {PREFIX}namespace.guaranteed", '{"nvidia.com/gpu": "8"}', "what it is guaranteed"
     ),
-    refused("Namespace", f"annotation {PREFIX}namespace.maxApps", "5", "gangs are not counted; an event says so"),
+    honoured(
+        "Namespace", f"annotation {PREFIX}namespace.maxApps", "5", "so many of its applications run at once; 0 is any"
+    ),
     honoured("PriorityClass", f"annotation {PREFIX}allow-preemption", "false", "nobody takes the place of its pods"),
     honoured("PriorityClass", "preemptionPolicy", "Never", "nobody is asked to make room for groups that name it"),
     honoured(QUEUE, "resources.guaranteed", {"nvidia.com/gpu": 8}, "what it is guaranteed"),
@@ -76,8 +84,16 @@ ROWS = (
     known(QUEUE, "property priority.policy", INSIDE, "fence"),
     known(QUEUE, "property priority.offset", INSIDE, "100"),
     refused(QUEUE, "property quota.preemption.delay", "1h", "who is above a lowered limit runs on"),
-    refused(QUEUE, "maxapplications", 5, "gangs are not counted"),
-    refused(QUEUE, "limits", [{"users": ["*"], "maxapplications": 1}], "users of YuniKorn are not known"),
+    honoured(QUEUE, "maxapplications", 5, "so many applications run at once, in it and below it; 0 is any"),
+    honoured(
+        QUEUE,
+        "limits",
+        [{"users": ["*"], "groups": ["ml"], "maxapplications": 1, "maxresources": {"vcore": 10}}],
+        "what each user, and each group together, has at once; who does not say whose it is counts as `nobody`",
+    ),
+    refused(QUEUE, "childtemplate", {"maxapplications": 1}, "queues are not made for applications; write them down"),
+    refused(QUEUE, "submitacl", "ann", "who may make pods is for the API server to say"),
+    refused(QUEUE, "adminacl", "ann", "who may do what is for the API server to say"),
     known("placeholders", "tg-*", "none are made"),
     known(
         "events",
