@@ -178,15 +178,16 @@ class Turn:
         for slot in slots:
             wants = asked[slot]
             members, amount, length = wants
-            if members * amount > floor.units or members > rooms.get(amount, members):
+            if amount not in rooms:
+                rooms[amount] = floor.room(amount)
+            if members > rooms[amount]:
                 continue
-            if members > (room := floor.room(amount)):
-                rooms[amount] = room
-            elif length <= in_time:
+            if length <= in_time:
                 self._start(slot, wants, floor.choose(members, amount))
-                floor = self._present()
-            elif self._starts_aside(slot, wants, head):
-                floor = self._present()
+            elif not self._starts_aside(slot, wants, head):
+                continue
+            floor = self._present()
+            rooms.clear()
 
     def _starts_aside(self, slot: int, wants: Asked, head: Asked) -> bool:
         if self._aside is None:

@@ -102,7 +102,27 @@ class Floor:
         tight = min((free for free in self.levels if free >= need), default=0)
         if tight:
             return _one((self.free == tight).argmax(), members)
-        return several(self.free, self.free, members, amount)
+        return self._by_level(members, amount)
+
+    def _by_level(self, members: int, amount: int) -> Seating:
+        """As `several` does, by what is free on a node: who has the same is as good as each other."""
+        parts, rest, spent = list[tuple[Ints, int]](), members, 0
+        ranked = sorted((-(free // amount), free % amount, free) for free in self.levels if free >= amount)
+        for at, (per, _, level) in enumerate(ranked):
+            many = min(rest // -per, self.levels[level])
+            parts.append(((self.free == level).nonzero()[0][:many], -per))
+            rest += many * per
+            if not rest:
+                break
+            if many < self.levels[level]:
+                tight = min(free for _, _, free in ranked[at:] if free >= rest * amount)
+                spent = many if tight == level else 0
+                parts.append(((self.free == tight).nonzero()[0][spent : spent + 1], rest))
+                break
+        if len(parts) == 1:
+            return Seating(parts[0][0], np.full(len(parts[0][0]), parts[0][1], np.int64))
+        counts = [np.full(len(nodes), each, np.int64) for nodes, each in parts]
+        return Seating(np.concatenate([nodes for nodes, _ in parts]), np.concatenate(counts))
 
     def beside(self, room: Ints, members: int, amount: int) -> Seating:
         """The same with no more than so much room on each node."""
@@ -130,7 +150,7 @@ def several(room: Ints, free: Ints, members: int, amount: int, now: Ints | None 
     keys = [free[nodes] - per * amount, -per]
     if now is not None:
         keys.insert(1, np.minimum(now[nodes] // amount, per))
-    if any(key.min() != key.max() for key in keys):
+    if any((key != key[0]).any() for key in keys):
         order = np.lexsort(keys)
         nodes, per = nodes[order], per[order]
     filled = per.cumsum()
@@ -167,6 +187,7 @@ def _one(node: "np.intp | int", members: int) -> Seating:
 
 def _counted(amounts: Ints) -> dict[int, int]:
     if len(amounts) < MANY:
-        return Counter(amounts.tolist())
+        each = amounts.tolist()
+        return {each[0]: len(each)} if each.count(each[0]) == len(each) else Counter(each)
     kinds, many = np.unique(amounts, return_counts=True)
     return dict(zip(kinds.tolist(), many.tolist(), strict=True))
