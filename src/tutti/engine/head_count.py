@@ -18,7 +18,7 @@ from .validate import faults
 from .view import View
 
 if TYPE_CHECKING:
-    from .cache import Cache, Card
+    from .cache import Cache, Card, Kin
 
 MOST_LEVELS = 64
 """Amounts that may be free on a node; where there are more, single nodes are hardly ever alike."""
@@ -59,8 +59,10 @@ class HeadCount:
         self._seats: dict[int, tuple[Seats, ...]] = {}
         self._ours: dict[int, Gang] = {}
         """Gangs that are known to be of the kind."""
+        self._kinds: dict[Kin, bool] = {}
+        """Whether gangs of a kind are counted."""
         self._odd: set[int] = set()
-        """Gangs with something about them, for the time being, that is not a matter of room."""
+        """Gangs of another kind, or with something about them, for the time being, that is not a matter of room."""
         self._basis: tuple[object, ...] = ()
         self._applies = False
         self._news = News()
@@ -69,7 +71,7 @@ class HeadCount:
         """Bring it up to date; whether room on nodes says all there is to say about this view."""
         basis = (view.ground, view.rules, policy)
         if basis != self._basis:
-            self._basis, self._resource = basis, -1
+            self._basis = basis
             self.which = percentile(policy.reserve.quantile)
             self._applies = counts(policy) and _is_even(view)
             self._news = News()
@@ -82,14 +84,15 @@ class HeadCount:
         if changed is None:
             self.asked, self.due, self.ends, self.held = {}, {}, [], {}
             self._ours, self._odd, self._resource, self.horizon = {}, set(), -1, None
+            self._seats, self._kinds = {}, {}
             changed = (*view.queued, *view.seated)
         for slot in changed:
             job = view.jobs[slot]
             if job is not None and self._sits_on(view, slot, job):
                 continue
             self._forget(slot)
-            if job is not None and self._applies:
-                self._applies = self._read(view, policy, cache, slot, job)
+            if job is not None and not self._read(view, policy, cache, slot, job):
+                self._odd.add(slot)
 
     def _sits_on(self, view: View, slot: int, job: Job) -> bool:
         """Whether a running gang sits where it sat, for as long as it did."""
@@ -107,7 +110,7 @@ class HeadCount:
                 self.horizon.ended(gone)
         elif self.asked.pop(slot, None) is not None:
             self.due.pop(slot, None)
-            self._odd.discard(slot)
+        self._odd.discard(slot)
 
     def _read(self, view: View, policy: Policy, cache: "Cache", slot: int, job: Job) -> bool:
         """Take in one gang; whether it is of the kind that this counts."""
@@ -128,14 +131,14 @@ class HeadCount:
         return True
 
     def _is_ours(self, view: View, card: "Card") -> bool:
-        """Whether the gang is of the kind that is counted; the first one that comes says of which resource."""
-        if not card.kin.free or not _takes_room(view, card.needs[0][0]):
-            return False
-        ((resource, _),) = card.needs[0][0].ask
-        if self._resource < 0:
-            self._resource = resource
-            self.floor = Floor.empty(len(view.by_line), view.most[resource])
-        return resource == self._resource
+        """Whether the gang is of a kind that is counted; the first one that comes says of which resource."""
+        kin = card.kin
+        if kin not in self._kinds:
+            self._kinds[kin] = kin.free and _takes_room(view, kin.needs[0][0])
+            if self._kinds[kin] and self._resource < 0:
+                self._resource = kin.needs[0][0].ask[0][0]
+                self.floor = Floor.empty(len(view.by_line), view.most[self._resource])
+        return self._kinds[kin] and kin.needs[0][0].ask[0][0] == self._resource
 
     def _read_waiting(self, view: View, policy: Policy, slot: int, card: "Card") -> bool:
         gang, queue = card.job.gang, card.queue
