@@ -12,7 +12,7 @@ import numpy as np
 
 from .answers import Deferred
 from .cache import Cache
-from .floor import Floor, Held, held, promised
+from .floor import Floor, Held, promised, taken
 from .head_count import Asked, HeadCount
 from .horizon import Horizon, earliest
 from .lineup import somebody_may_reclaim
@@ -74,10 +74,11 @@ class Turn:
 
     def take(self, line: list[int], cache: Cache) -> bool:
         """Decide about everybody in line; False where that takes more than room."""
-        asked = self._count.asked
+        asked, floor = self._count.asked, self._floor
         for at, slot in enumerate(line):
             wants = asked[slot]
-            floor = self._present()
+            if at:
+                floor = self._present()
             if wants.members > floor.room(wants.amount):
                 return self._wait(line, at, cache)
             self._start(slot, wants, floor.choose(wants.members, wants.amount))
@@ -88,11 +89,12 @@ class Turn:
     def _start(self, slot: int, wants: Asked, seating: Seating) -> Held:
         name, length = self.view.held(slot).gang.name, wants.length
         seats = _seats(seating)
-        taken = held(NEVER if length >= NEVER else self.now + length, seats.nodes, seats.counts, wants.amount)
-        self._begun.append(taken)
+        come = taken(NEVER if length >= NEVER else self.now + length, seating, seats.counts, wants.amount)
+        self._begun.append(come)
+        self._count.planned[slot] = seats, come
         self.started.add(name)
         self.actions.append(Start(name, self.view.number, seats=(seats,)))
-        return taken
+        return come
 
     def _present(self) -> Floor:
         """What is free now that everybody sits who was told to start."""
@@ -100,8 +102,8 @@ class Turn:
         if self._untaken < len(begun):
             if not self._untaken:
                 self._floor = self._floor.copy()
-            for taken in begun[self._untaken :]:
-                self._floor.take(taken)
+            for come in begun[self._untaken :]:
+                self._floor.take(come)
             self._untaken = len(begun)
         return self._floor
 
@@ -122,7 +124,7 @@ class Turn:
         self._horizon = horizon
         self._fill(self._behind(line, at, cache), head)
         ends = [ahead.end for ahead in self._running(late, 1)]
-        self.wake_at = min([self.wake_at, horizon.moment, *ends, *(taken.end for taken in self._begun)])
+        self.wake_at = min([self.wake_at, horizon.moment, *ends, *(come.end for come in self._begun)])
         return True
 
     def _found(self, head: Asked, late: int) -> Horizon | None:
@@ -137,12 +139,12 @@ class Turn:
 
     def _running(self, late: int, most: int | None = None) -> Iterator[Held]:
         """What runs, the first to end first; what should be over by now takes longer."""
-        count, taken = self._count, self._count.held
+        count, held = self._count, self._count.held
         which, upto = count.which, None if most is None else late + most
         for _, slot in count.ends[:late]:
-            yield taken[slot]._replace(end=late_end(self.view, slot, self.now, which))
+            yield held[slot]._replace(end=late_end(self.view, slot, self.now, which))
         for _, slot in count.ends[late:upto]:
-            yield taken[slot]
+            yield held[slot]
 
     def _promise(self, slot: int, head: Asked, horizon: Horizon) -> bool:
         """Tell the gang of its start, where it is another one than it was told; False where it got later."""
@@ -173,7 +175,8 @@ class Turn:
 
     def _fill(self, slots: Iterable[int], head: Asked) -> None:
         """Start whoever is gone before the promised start, or finds room beside the seats that are promised."""
-        asked, floor, rooms = self._count.asked, self._present(), dict[int, int]()
+        asked, floor = self._count.asked, self._present()
+        rooms: dict[int, int] = {}
         in_time = self._horizon.moment - self.now
         for slot in slots:
             wants = asked[slot]
@@ -219,20 +222,15 @@ class Aside:
         most = self._most[amount] = int((room // amount).sum())
         return floor.beside(room, members, amount) if members <= most else None
 
-    def take(self, taken: Held) -> None:
+    def take(self, come: Held) -> None:
         """Somebody sits there from now on."""
-        self._then[taken.where] -= taken.amounts
-        self._units -= taken.units
+        self._then[come.where] -= come.amounts
+        self._units -= come.units
 
 
 def _seats(seating: Seating) -> Seats:
-    """A seating as nodes in rank order, which is the order of the line."""
-    nodes, counts = seating.positions, seating.counts
-    if len(nodes) > 1 and (nodes[1:] < nodes[:-1]).any():
-        order = nodes.argsort()
-        nodes, counts = nodes[order], counts[order]
-    return Seats(tuple(nodes.tolist()), tuple(counts.tolist()), 0)
+    return Seats(tuple(seating.positions.tolist()), tuple(seating.counts.tolist()), 0)
 
 
-def _end(taken: Held) -> int:
-    return taken.end
+def _end(held: Held) -> int:
+    return held.end

@@ -30,10 +30,21 @@ def held(end: int, nodes: tuple[int, ...], counts: tuple[int, ...], amount: int)
     """So many members on each node, who take so much each, until a moment."""
     if len(nodes) == 1:
         return Held(end, nodes[0], counts[0] * amount, counts[0] * amount, 1)
+    return _held(end, np.array(nodes, np.intp), counts, amount)
+
+
+def taken(end: int, seating: Seating, counts: tuple[int, ...], amount: int) -> Held:
+    """The same of nodes that were just chosen."""
+    if len(counts) == 1:
+        return Held(end, seating.positions.item(0), counts[0] * amount, counts[0] * amount, 1)
+    return _held(end, seating.positions, counts, amount)
+
+
+def _held(end: int, where: Ints, counts: tuple[int, ...], amount: int) -> Held:
     members = sum(counts)
     even = members == len(counts)
     amounts: int | Ints = amount if even else np.array(counts, np.int64) * amount
-    return Held(end, np.array(nodes, np.intp), amounts, members * amount, len(nodes))
+    return Held(end, where, amounts, members * amount, len(counts))
 
 
 class Floor:
@@ -56,26 +67,30 @@ class Floor:
         """One of its own."""
         return Floor(self.free.copy(), self.levels.copy(), self.units)
 
-    def take(self, taken: Held) -> None:
+    def take(self, come: Held) -> None:
         """Somebody sits down."""
-        self.units -= taken.units
-        self._change(taken.where, -taken.amounts)
+        self.units -= come.units
+        self._change(come.where, -come.amounts)
 
-    def give(self, taken: Held) -> None:
+    def give(self, gone: Held) -> None:
         """Somebody leaves."""
-        self.units += taken.units
-        self._change(taken.where, taken.amounts)
+        self.units += gone.units
+        self._change(gone.where, gone.amounts)
 
     def _change(self, where: "int | Ints", amounts: "int | Ints") -> None:
         free = self.free
         if type(where) is int:
-            free[where] += amounts
-            after = free.item(where)
-            self._count({after - int(amounts): 1}, {after: 1})
+            before = free.item(where)
+            free[where] = after = before + int(amounts)
+            self._count({before: 1}, {after: 1})
             return
-        before = free[where]
-        free[where] += amounts
-        self._count(_counted(before), _counted(free[where]))
+        many = free[where]
+        free[where] = more = many + amounts
+        known = _counted(many)
+        if len(known) == 1 and type(amounts) is int:
+            self._count(known, {next(iter(known)) + amounts: len(many)})
+        else:
+            self._count(known, _counted(more))
 
     def _count(self, before: dict[int, int], after: dict[int, int]) -> None:
         levels = self.levels
@@ -106,8 +121,12 @@ class Floor:
 
     def _by_level(self, members: int, amount: int) -> Seating:
         """As `several` does, by what is free on a node: who has the same is as good as each other."""
-        parts, rest, spent = list[tuple[Ints, int]](), members, 0
-        ranked = sorted((-(free // amount), free % amount, free) for free in self.levels if free >= amount)
+        fitting = [free for free in self.levels if free >= amount]
+        if len(fitting) == 1 and fitting[0] < 2 * amount:
+            return Seating((self.free == fitting[0]).nonzero()[0][:members], np.ones(members, np.int64))
+        parts: list[tuple[Ints, int]] = []
+        rest, spent = members, 0
+        ranked = sorted((-(free // amount), free % amount, free) for free in fitting)
         for at, (per, _, level) in enumerate(ranked):
             many = min(rest // -per, self.levels[level])
             parts.append(((self.free == level).nonzero()[0][:many], -per))
@@ -122,7 +141,7 @@ class Floor:
         if len(parts) == 1:
             return Seating(parts[0][0], np.full(len(parts[0][0]), parts[0][1], np.int64))
         counts = [np.full(len(nodes), each, np.int64) for nodes, each in parts]
-        return Seating(np.concatenate([nodes for nodes, _ in parts]), np.concatenate(counts))
+        return _along(np.concatenate([nodes for nodes, _ in parts]), np.concatenate(counts))
 
     def beside(self, room: Ints, members: int, amount: int) -> Seating:
         """The same with no more than so much room on each node."""
@@ -160,7 +179,13 @@ def several(room: Ints, free: Ints, members: int, amount: int, now: Ints | None 
     if rest:
         nodes = np.append(nodes, _tightest(fits >= rest, nodes, free, rest, amount, now))
         counts = np.append(counts, rest)
-    return Seating(nodes, counts)
+    return _along(nodes, counts)
+
+
+def _along(nodes: Ints, counts: Ints) -> Seating:
+    """In rank order, which is the order of the line."""
+    order = nodes.argsort()
+    return Seating(nodes[order], counts[order])
 
 
 def _least_filled(fits: Ints, members: int) -> int:

@@ -50,6 +50,8 @@ class HeadCount:
         """Expected ends of running gangs, the first one first."""
         self.held: dict[int, Held] = {}
         """What running gangs take of which nodes."""
+        self.planned: dict[int, tuple[Seats, Held]] = {}
+        """The same of gangs that were told to start and are not known to run."""
         self.floor = Floor.empty(0, 0)
         self.horizon: Horizon | None = None
         """What is known of the start of who waits first."""
@@ -84,7 +86,7 @@ class HeadCount:
         if changed is None:
             self.asked, self.due, self.ends, self.held = {}, {}, [], {}
             self._ours, self._odd, self._resource, self.horizon = {}, set(), -1, None
-            self._seats, self._kinds = {}, {}
+            self._seats, self._kinds, self.planned = {}, {}, {}
             changed = (*view.queued, *view.seated)
         for slot in changed:
             job = view.jobs[slot]
@@ -122,8 +124,13 @@ class HeadCount:
             self._ours[slot] = job.gang
         self._seats[slot] = job.life.seats
         seats = job.life.seats[0]
-        amount = next(iter(job.gang.roles[0].shapes[0].ask.values()))
-        taken = self.held[slot] = held(view.ends.item(slot, self.which), seats.nodes, seats.counts, amount)
+        end = view.ends.item(slot, self.which)
+        planned = self.planned.pop(slot, None)
+        if planned is not None and planned[0] is seats and planned[1].end == end:
+            taken = self.held[slot] = planned[1]
+        else:
+            amount = next(iter(job.gang.roles[0].shapes[0].ask.values()))
+            taken = self.held[slot] = held(end, seats.nodes, seats.counts, amount)
         insort(self.ends, (taken.end, slot))
         self.floor.take(taken)
         if self.horizon is not None:
