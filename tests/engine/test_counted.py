@@ -1,4 +1,4 @@
-"""Where a node has one seat, counting nodes gives the plan that looking at everybody gives, step by step."""
+"""Where all nodes are alike, looking at room alone gives the plan that looking at everybody gives, step by step."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.counted import counted
 from tutti.engine.decide import decide, deliberate
-from tutti.engine.model import MINUTE, SECOND, NodeState, Queue, State, Token
+from tutti.engine.model import MINUTE, SECOND, Arrange, NodeState, Queue, State, Token
 from tutti.engine.plan import Reserve
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
@@ -21,11 +21,21 @@ BALANCED = PRESETS["balanced"].policy
 IMPATIENT = replace(EASY, name="impatient", reserve=replace(EASY.reserve, max_wait=20 * MINUTE))
 POLICIES = (EASY, BALANCED, PRESETS["easy-sjbf"].policy, PRESETS["wfp3"].policy, IMPATIENT)
 BATCH, WHOLE = "1 1 1 1 1 1 1", "8 8 8 8 8"
-MACHINES = {BATCH: 1, WHOLE: 6, "a: 8 8 | a: 8": 8, "8 8 4 8": 8, "a: 1 1 | b: 1 1 1": 1}
-"""Machines, and what a member takes of a node."""
+MACHINES = {
+    BATCH: (1,),
+    WHOLE: (6,),
+    "a: 8 8 | a: 8": (8,),
+    "8 8 4 8": (8,),
+    "a: 1 1 | b: 1 1 1": (1,),
+    "4 4 4 4 4 4": (4, 1, 2, 3),
+    "8 8 8": (2, 8, 1, 5),
+}
+"""Machines, and what members take of a node."""
 
 run_s = st.sampled_from([0, 60, 60, 120, 300, 300, 600, 1800])
-newcomers = st.lists(st.tuples(st.integers(1, 5), run_s, st.sampled_from([0, 0, 0, 0, 1])), max_size=3)
+size = st.integers(1, 5)
+kind = st.integers(0, 3)
+newcomers = st.lists(st.tuples(size, kind, run_s, st.sampled_from([0, 0, 0, 0, 1])), max_size=3)
 oddity = st.sampled_from(["", "", "", "", "", "", "hold", "refuse", "lose", "other kind", "cancel", "evict"])
 steps = st.lists(st.tuples(st.integers(1, 400), newcomers, st.integers(0, 3), oddity), min_size=2, max_size=9)
 
@@ -34,14 +44,14 @@ class Machine:
     """A machine that lives on step by step, with one cache all the time."""
 
     def __init__(self, picture, policy):
-        self.world, self.ask, self.policy = drawn(picture), MACHINES[picture], policy
+        self.world, self.asks, self.policy = drawn(picture), MACHINES[picture], policy
         self.cache, self.now, self.came = Cache(), 0, 0
 
     def live(self, wait_s, arrivals, ends, odd):
         """Let time pass, somebody come, somebody end, and something odd happen."""
         self.now += wait_s * SECOND
-        for members, length_s, priority in arrivals:
-            self.come(members, self.ask, length_s, priority)
+        for members, which, length_s, priority in arrivals:
+            self.come(members, self.asks[which % len(self.asks)], length_s, priority)
         running = [self.world.job_in(slot).gang.name for slot in self.world.seated]
         for name in running[:ends]:
             self.world.apply(ev.Ended(self.now, name, State.FINISHED))
@@ -60,7 +70,7 @@ class Machine:
         if odd == "lose":
             self.world.apply(ev.NodeTurned(self.now, next(iter(self.world.node_index)), NodeState.LOST))
         elif odd == "other kind":
-            self.come(1, 2, 60)
+            self.come(1, 2 * self.asks[0], 60)
         elif odd == "hold" and waiting:
             self.world.apply(ev.Held(self.now, waiting[0]))
         elif odd == "cancel" and waiting:
@@ -89,11 +99,16 @@ def test_counting_gives_the_plan_that_looking_at_everybody_gives(picture, policy
         assert quick == careful
 
 
-@given(st.sampled_from(POLICIES), st.lists(st.tuples(st.integers(1, 4), run_s), min_size=60, max_size=70), steps)
-def test_also_in_a_long_line(policy, waiting, lived):
-    machine = Machine(BATCH, policy)
-    for members, length_s in waiting:
-        machine.come(members, 1, length_s)
+@given(
+    st.sampled_from([BATCH, "4 4 4 4 4 4"]),
+    st.sampled_from(POLICIES),
+    st.lists(st.tuples(st.integers(1, 4), kind, run_s), min_size=60, max_size=70),
+    steps,
+)
+def test_also_in_a_long_line(picture, policy, waiting, lived):
+    machine = Machine(picture, policy)
+    for members, which, length_s in waiting:
+        machine.come(members, machine.asks[which % len(machine.asks)], length_s)
     for step in lived:
         machine.live(*step)
         quick, careful = machine.plans()
@@ -119,7 +134,7 @@ def by_counting(world, policy=EASY, now=MINUTE):
 
 @pytest.mark.parametrize("policy", [EASY, BALANCED, IMPATIENT], ids=lambda policy: policy.name)
 @pytest.mark.parametrize(("picture", "ask"), [(WHOLE, 6), (WHOLE, 8)], ids=["most of a node", "whole nodes"])
-def test_it_is_counted_where_a_node_has_one_seat(picture, ask, policy):
+def test_it_is_counted_where_nodes_are_alike(picture, ask, policy):
     world = busy(picture, ask)
     plan = by_counting(world, policy)
     assert plan is not None
@@ -131,13 +146,12 @@ def test_it_is_counted_where_a_node_has_one_seat(picture, ask, policy):
 @pytest.mark.parametrize(
     ("world", "policy"),
     [
-        pytest.param(busy(WHOLE, 4), EASY, id="two members on a node"),
         pytest.param(busy("8 8 8 8 8-1", 8), EASY, id="a node that others use"),
         pytest.param(busy("8 8 8 8 8q", 8), EASY, id="a node that takes nobody"),
         pytest.param(busy("8 8 8 8 9", 8), EASY, id="a node of another kind"),
         pytest.param(busy(WHOLE, 8), PRESETS["conservative"].policy, id="a promise for all"),
         pytest.param(busy(WHOLE, 8), PRESETS["fcfs"].policy, id="a strict line"),
-        pytest.param(submit(busy(WHOLE, 8), gang("other", 1, 2)), EASY, id="another kind of gang"),
+        pytest.param(submit(busy(WHOLE, 8), gang("picky", 2, arrange=Arrange.SPREAD)), EASY, id="a gang with wishes"),
         pytest.param(submit(busy(WHOLE, 8), gang("vip", 5, 8, priority=9)), BALANCED, id="somebody may take back"),
         pytest.param(submit(drawn(WHOLE, Queue("a"), Queue("b")), gang("x", queue="a"), gang("y", queue="b")), BALANCED,
                      id="two lines"),

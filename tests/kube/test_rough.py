@@ -207,6 +207,26 @@ def test_what_needs_a_restart_is_said():
     assert reload.kept(Config(), parse('scheduler_name = "other"\nup_within = 5\n', "x")) == ["scheduler_name"]
 
 
+def test_bounds_of_our_own_queues():
+    text = '[queues.a]\nmax_running = 2\n[[queues.a.bounds]]\nusers = ["team"]\nlimit = { cpu = "2" }\n'
+    (queue,) = parse(text, "x").queues
+    assert (queue.max_running, queue.bounds) == (2, (Bound(users=("team",), limit={"cpu": 2000}),))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[queues.a]\nmax_running = -1", "queue 'a': max_running is -1; write 0 or more"),
+        ("[[queues.a.bounds]]\nmax_running = 1", "queue 'a': bounds[0] is about nobody"),
+        ("[[queues.a.bounds]]\nusers = 'ann'", "queue 'a'"),
+        ("[queues.a]\nbounds = 3", "queue 'a'"),
+    ],
+)
+def test_bounds_that_make_no_sense(text, says):
+    with pytest.raises(Misused, match=re.escape(says)):
+        parse(text, "x")
+
+
 def test_what_is_remembered_fits_into_an_object():
     history = History()
     for number in range(3000):

@@ -284,6 +284,23 @@ def test_queues_show_what_they_deserve_hold_and_borrow():
         assert found["light"]["used_device_s"] > 0, "what runs counts, too"
 
 
+def test_queues_show_how_many_may_run_at_once():
+    config = "[queues.few]\nmax_running = 1\nuser_limit = { gpu = 3 }\n[[queues.few.bounds]]\ngroups = ['ml']\nmax_running = 4\n"
+    with box("4", config) as mine:
+        for name in ("first", "second"):
+            mine.submit("sleep", "600", name=name, queue="few", grace="0s")
+        mine.becomes("first", "running")
+        until(lambda: mine.row("second")["reason"], "a reason")
+        told = tutti(mine, "queues").stdout.splitlines()
+        assert re.search(r" at once ", told[0])
+        assert re.search(r"few .* 1 of 1 ", told[2])
+        assert told[3:] == ["few: group ml: at most 4 running", "few: every other user: at most gpu=3"]
+        assert "queue few runs 1 gang of at most 1" in tutti(mine, "why", "second").stdout
+        assert tutti(mine, "what-if", "--queue", "few.max_running=2").returncode == 0
+        tutti(mine, "cancel", "first")
+        mine.becomes("second", "running")
+
+
 def test_every_key_of_the_configuration_is_explained(made):
     text = tutti(made, "config", "--explain").stdout
     assert checked(text, "commented out") == Settings()

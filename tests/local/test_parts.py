@@ -342,6 +342,12 @@ slice = "10m"
     assert found.engine_queues()[1].slice == 600_000_000
 
 
+def test_bounds_of_queues_in_the_configuration():
+    text = "[queues.a]\nmax_running = 2\n[[queues.a.bounds]]\nusers = ['ann']\nmax_running = 1\nlimit = { gpu = 3 }\n"
+    queue = checked(text, "c").engine_queues()[1]
+    assert (queue.max_running, queue.bounds) == (2, (Bound(users=("ann",), max_running=1, limit={"gpu": 3}),))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -355,6 +361,10 @@ slice = "10m"
         ("[queues.a]\nparent = 'b'", "no such queue"),
         ("x = ", "not TOML"),
         ("[queues.a]\nmax_wait = 'soon'", "soon"),
+        ("[queues.a]\nmax_running = -1", "queues.a: max_running is -1; write 0 or more"),
+        ("[queues.a]\nmax_running = 'few'", "config.toml:2: queues.a.max_running: expected int | null, got str"),
+        ("[[queues.a.bounds]]\nmax_running = 1", "queues.a: bounds[0] is about nobody; write users or groups"),
+        ("[[queues.a.bounds]]\nusers = ['ann']\nmax_runing = 1", "max_runing"),
     ],
 )
 def test_a_wrong_configuration_is_told(text, says):
@@ -496,6 +506,7 @@ def test_a_script_that_no_node_holds_is_spread_over_several(nodes, job, members)
         ("part", 1, ""),
         ("part", 2, "one user of queue part may hold 1 device at most"),
         ("open", 4, "queue team may hold 3 devices at most"),
+        ("named", 3, "user me in queue named may hold 2 devices at most"),
         ("nowhere", 9, ""),
     ],
 )
@@ -505,9 +516,10 @@ def test_a_job_its_queue_would_never_let_run_is_refused(queue, workers, says):
         Queue("team", limit={"gpu": 3}),
         Queue("part", "team", user_limit={"gpu": 1}),
         Queue("open", "team"),
+        Queue("named", bounds=(Bound(users=("me",), limit={"gpu": 2}),)),
     ]
     with pytest.raises(Refused, match=says) if says else nullcontext():
-        check_limits(gang_of("wide", workers, queue=queue), {each.name: each for each in queues})
+        check_limits(gang_of("wide", workers, queue=queue, user="me"), {each.name: each for each in queues})
 
 
 @pytest.mark.parametrize(

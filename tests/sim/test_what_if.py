@@ -103,6 +103,8 @@ def test_the_answer_says_what_it_assumes(capsys, snapshot):
         (["--remove", "rack=z"], "no node"),
         (["--queue", "default"], "research.weight=2"),
         (["--queue", "defalt.weight=2"], "'default'"),
+        (["--queue", "default.max_running=few"], "cannot change queue 'default'"),
+        (["--queue", "default.bounds=ann"], "bounds of users are more than one value"),
         (["--queue", "default.wieght=2"], "'weight'"),
         (["--submit", "nothing.toml"], "no job file"),
         (["--queue", "default.weight=-1"], "weight = -1: nothing of a queue is below 0"),

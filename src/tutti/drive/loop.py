@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
@@ -219,19 +217,12 @@ class Driver:
         closed = len(world.queued) > 1 if self.policy.order.strict else bool(world.promised)
         if not closed or len(world.promised) < self.policy.reserve.depth:
             return False
-        need: Counter[str] = Counter()
-        for role in gang.roles:
-            least = sizes(role)[0]
-            for resource, amount in role.shapes[0].ask.items() if len(role.shapes) == 1 else ():
-                need[resource] += least * amount
-        return any(amount > self._free(resource) for resource, amount in need.items())
+        return any(amount > self._free(resource) for resource, amount in _needs(gang).items())
 
     def _free(self, resource: str) -> int:
         """How much is free on all nodes together."""
-        classes, row = self.world.classes, self.world.resources.get(resource, -1)
-        if row < 0:
-            return 0
-        return int(np.maximum(classes.free[row, : classes.count], 0) @ classes.weight[: classes.count])
+        row = self.world.resources.get(resource, -1)
+        return self.world.classes.open(row) if row >= 0 else 0
 
     def _read_world(self, now: int) -> None:
         if self.ledger is not None:
@@ -359,6 +350,17 @@ class Driver:
     def _say(self, trouble: Trouble, now: int, sentence: str, gang: str = "", key: str = "", rule: str = "") -> None:
         self.counts[trouble] += 1
         self._tell(Notice(trouble, now, sentence, gang, key, rule))
+
+
+def _needs(gang: Gang) -> dict[str, int]:
+    """What the gang asks at least, as far as it has no choice."""
+    need: dict[str, int] = {}
+    for role in gang.roles:
+        if len(role.shapes) == 1:
+            least, shape = sizes(role)[0], role.shapes[0]
+            for resource, amount in shape.ask.items():
+                need[resource] = need.get(resource, 0) + least * amount
+    return need
 
 
 def is_one_line(policy: Policy) -> bool:

@@ -3,7 +3,6 @@
 import weakref
 from collections.abc import Callable
 from math import gcd
-from operator import is_
 from typing import TypeVar, cast
 
 import msgspec
@@ -16,14 +15,14 @@ from .estimate import ends_alike, expected_ends
 from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
-from .use import QueueUse, held
+from .use import QueueUse, held_by_asks
 from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
 MOST_TOUCHES = 10_000
-FEW = 24
-"""Up to this many nodes plain loops beat array calls."""
-Shown = NDArray[np.int64]
+Holding = tuple[Gang, tuple[Seats, ...], list[list[int]], list[int], list[int]]
+"""What a gang was booked with: seats, what a member of each role asks, what all hold, the part up to its minimum."""
+HELD, DRAINING = State.HELD, State.DRAINING
 
 
 class Touched(msgspec.Struct, frozen=True):
@@ -52,7 +51,7 @@ class Books:
         self.topology = Topology()
         self.nodes: list[Node | None] = []
         self.node_index: dict[str, int] = {}
-        self.versions: NDArray[np.int64] = np.zeros(16, np.int64)
+        self.versions: list[int] = []
         self.classes = Classes()
         self.jobs: list[Job | None] = []
         self.slots: dict[str, int] = {}
@@ -71,7 +70,7 @@ class Books:
         self.watched: dict[int, None] = {}
         """Seated gangs that a decision may have to do something about: broken, asked to change, loose or elastic."""
         self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
-        self.begun: NDArray[np.int64] = np.zeros(16, np.int64)
+        self.begun: list[int] = []
         self.queues: dict[str, Queue] = {}
         self.use: dict[str, QueueUse] = {}
         self.windows: dict[str, Window] = {}
@@ -86,11 +85,10 @@ class Books:
         """What all nodes together have of each resource, in whatever state they are."""
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
-        # What the gang in a slot was booked with: gang, seats, what they hold, and the part up to its minimum.
-        self._held: dict[int, tuple[Gang, tuple[Seats, ...], list[int], list[int]]] = {}
+        self._held: dict[int, Holding] = {}
         self._nodes_are_shown = False
         self._last_view: weakref.ref[View] | None = None
-        self._shown: tuple[tuple[Shown, ...], tuple[Shown, ...]] = ((), ())
+        self._shown_ends = frozen(self.ends)
 
     def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
@@ -107,14 +105,11 @@ class Books:
             self._line = frozen(line), frozen(np.array(order, np.int64)), order == list(range(len(order)))
         return self._line
 
-    def shown(self) -> tuple["Shown", ...]:
-        """The columns as a view sees them: the same numbers, but nobody can write to them."""
-        columns = (self.versions, self.ends, self.begun)
-        known, shown = self._shown
-        if not known or not all(map(is_, columns, known)):
-            shown = tuple(frozen(column) for column in columns)
-            self._shown = columns, shown
-        return shown
+    def shown_ends(self) -> NDArray[np.int64]:
+        """Expected ends as a view sees them: the same numbers, but nobody can write to them."""
+        if self._shown_ends.base is not self.ends:
+            self._shown_ends = frozen(self.ends)
+        return self._shown_ends
 
     def forget_line(self) -> None:
         """Nodes came, went or moved: the line is drawn anew when it is next asked for."""
@@ -162,10 +157,9 @@ class Books:
 
     def new_slot(self) -> int:
         self.jobs.append(None)
-        if len(self.jobs) > len(self.begun):
-            more = len(self.begun)
-            self.ends = np.concatenate([self.ends, np.full((more, 3), NEVER, np.int64)])
-            self.begun = np.concatenate([self.begun, np.zeros(more, np.int64)])
+        self.begun.append(0)
+        if len(self.jobs) > len(self.ends):
+            self.ends = np.concatenate([self.ends, np.full((len(self.ends), 3), NEVER, np.int64)])
         return len(self.jobs) - 1
 
     def put(self, slot: int, job: Job) -> None:
@@ -175,10 +169,11 @@ class Books:
         before, self.jobs[slot] = self.jobs[slot], job
         self._touch(slot)
         life = job.life
-        if life.state in QUEUED:
+        state = life.state
+        if state in QUEUED:
             self._put_in_line(slot, job)
             return
-        if life.state is State.DRAINING:
+        if state is DRAINING:
             self.leaving[slot] = None
         if life.lost or life.target:
             self.watched[slot] = None
@@ -203,7 +198,7 @@ class Books:
             self.take_off_seats(slot)
         if life.promise is not None or life.pledge is not None:
             self.promised[slot] = None
-        if life.state is State.HELD:
+        if life.state is HELD:
             self.on_hold[slot] = None
         if job.gang.after:
             self.followers[slot] = None
@@ -214,15 +209,20 @@ class Books:
         if many:
             self.priorities[priority] = many
         del self.queued[slot]
-        self.promised.pop(slot, None)
-        self.on_hold.pop(slot, None)
-        self.followers.pop(slot, None)
+        if slot in self.promised:
+            del self.promised[slot]
+        if slot in self.on_hold:
+            del self.on_hold[slot]
+        if slot in self.followers:
+            del self.followers[slot]
 
     def take_off_seats(self, slot: int) -> None:
         """The gang in the slot is no longer among those with seats."""
         del self.seated[slot]
-        self.leaving.pop(slot, None)
-        self.watched.pop(slot, None)
+        if slot in self.leaving:
+            del self.leaving[slot]
+        if slot in self.watched:
+            del self.watched[slot]
         self.ends[slot] = NEVER
 
     def forget(self, slot: int) -> None:
@@ -235,38 +235,41 @@ class Books:
             self.take_off_seats(slot)
 
     def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
-        stamp = decided or self.version
+        if not seats:
+            return
+        stamp, versions = decided or self.version, self.versions
+        holding = self._holding(slot, job.gang, seats, sign)
         for role, given in enumerate(seats):
-            if given.nodes:
-                ask = self.ask(job.gang, role, given.shape)
-                self.classes.shift(given.nodes, given.counts, slot, role, sign, ask)
-                self._stamp(given.nodes, stamp)
-        self.book(slot, job, seats, sign)
+            nodes = given.nodes
+            if nodes:
+                self.classes.shift(nodes, given.counts, slot, role, sign, holding[2][role])
+                for node in nodes:
+                    versions[node] = stamp
+        self._use(holding, sign)
         if job.gang.domain_ask:
             self._book_domains(job.gang, seats, sign)
 
-    def _stamp(self, nodes: tuple[int, ...], stamp: int) -> None:
-        if len(nodes) > FEW:
-            self.versions[list(nodes)] = stamp
-            return
-        versions = self.versions
-        for node in nodes:
-            versions[node] = stamp
-
     def book(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
         """Add what the gang in the slot holds on these seats to the use of its queue, or take it away."""
-        if not seats:
-            return
-        gang = job.gang
-        use = self.use_of(gang.queue)
-        use.advance(self.at, self.half_life)
+        if seats:
+            self._use(self._holding(slot, job.gang, seats, sign), sign)
+
+    def _holding(self, slot: int, gang: Gang, seats: tuple[Seats, ...], sign: int) -> Holding:
+        """What the gang holds on these seats. What it was given with is what it is taken away with when it ends."""
         known = self._held.pop(slot, None)
         if known is None or known[0] is not gang or known[1] is not seats:
-            known = gang, seats, *held(self.resources, gang, seats)
+            asks = [self.ask(gang, role, given.shape) for role, given in enumerate(seats)]
+            known = gang, seats, asks, *held_by_asks(len(self.resources), gang, seats, asks)
         if sign > 0:
-            # The same is taken away again when the gang ends.
             self._held[slot] = known
-        use.add(gang.user, gang.priority, known[2], known[3], sign)
+        return known
+
+    def _use(self, holding: Holding, sign: int) -> None:
+        gang, _, _, total, floor = holding
+        use = self.use.get(gang.queue) or self.use_of(gang.queue)
+        if use.at < self.at:
+            use.advance(self.at, self.half_life)
+        use.add(gang.user, gang.priority, total, floor, sign)
 
     def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
         for level, ask in gang.domain_ask.items():

@@ -5,7 +5,7 @@ class; a class without nodes is forgotten and its number used again.
 """
 
 from collections.abc import Iterator, Sequence
-from operator import is_
+from operator import is_, mul
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Load = tuple[tuple[int, int, int], ...]
 """What each node of a class carries: (gang slot, role, members), sorted."""
 
+READY = NodeState.READY
 FEW = 100
 """Up to this many nodes plain loops beat array calls."""
 Nodes = list[int] | NDArray[np.int64]
@@ -63,6 +64,9 @@ class Classes:
         """Every trait once, so that two of them are alike only if they are the same."""
         self._number: dict[tuple[Trait, Load], int] = {}
         self._spare: list[int] = []
+        self._open: list[int] | None = None
+        """How much of each resource is free on all nodes together; None where nobody has asked since nodes changed."""
+        self.take_hold()
 
     @classmethod
     def like(cls, view: "View") -> "Classes":
@@ -77,7 +81,21 @@ class Classes:
         twin._number = {(trait, load): at for at, (trait, load) in known if trait is not None}
         twin._traits.update({trait.key: trait for trait in twin.traits if trait is not None})
         twin._spare = [at for at, (trait, _) in known if trait is None]
+        twin.take_hold()
         return twin
+
+    def take_hold(self) -> None:
+        """After columns were replaced. Through these cells, single numbers take half the time."""
+        self._of, self._weight, self._free = self.of.data, self.weight.data, self.free.data
+        self._kind, self._ready = self.kind.data, self.ready.data
+
+    def open(self, resource: int) -> int:
+        """How much of a resource is free on all nodes together."""
+        if self._open is None:
+            weight = self.weight[: self.count].tolist()
+            rows = np.maximum(self.free[:, : self.count], 0).tolist()
+            self._open = [sum(map(mul, row, weight)) for row in rows]
+        return self._open[resource]
 
     def shown(self) -> tuple["NDArray[Any]", ...]:
         """The columns as a view sees them: the same numbers, but nobody can write to them."""
@@ -93,17 +111,21 @@ class Classes:
         self.kind, self.ready = self.kind.copy(), self.ready.copy()
         self.loads, self.traits = self.loads.copy(), self.traits.copy()
         self.holdings.detach()
+        self.take_hold()
 
     def add_resource(self) -> None:
         """Make a row for one more resource, of which nobody has any yet."""
         self.free = np.vstack([self.free, np.zeros((1, self.free.shape[1]), np.int64)])
         self.holdings.add_resource()
+        self.take_hold()
+        self._open = None
 
     def place(self, node: int, trait: Trait, load: Load, free: Sequence[int]) -> None:
         """Put a node, new or changed, into the class it belongs to."""
         if node >= len(self.of):
-            self.of = np.concatenate([self.of, np.full(max(16, len(self.of)), -1, np.int32)])
-        old = self.of.item(node)
+            self.make_room(len(self.of) + max(16, len(self.of)))
+        self._open = None
+        old = self._of[node]
         trait = self._traits.setdefault(trait.key, trait)
         new = self._number.get((trait, load))
         if new is None:
@@ -111,33 +133,43 @@ class Classes:
             self.free[:, new] = free
             if old >= 0:
                 self.holdings.inherit(new, old)
-        self.of[node] = new
-        self.weight[new] += 1
+        self._of[node] = new
+        self._weight[new] += 1
         if old >= 0:
             self._leave(old, 1)
 
+    def make_room(self, nodes: int) -> None:
+        """Have room for so many nodes."""
+        self.of = np.concatenate([self.of, np.full(nodes - len(self.of), -1, np.int32)])
+        self.take_hold()
+
     def remove(self, node: int) -> None:
         """Take a node out of the partition."""
-        old = self.of.item(node)
-        self.of[node] = -1
+        old = self._of[node]
+        self._of[node] = -1
+        self._open = None
         self._leave(old, 1)
 
     def load(self, node: int) -> Load:
         """What a node carries."""
-        return self.loads[self.of.item(node)]
+        return self.loads[self._of[node]]
 
     def shift(
         self, nodes: tuple[int, ...], counts: tuple[int, ...], slot: int, role: int, sign: int, ask: Sequence[int]
     ) -> None:
         """Add (sign 1) or take away (sign -1) so many members of a role on each node."""
-        if len(nodes) == 1:
-            old = self.of.item(nodes[0])
-            new = self._moved(old, 1, slot, role, sign * counts[0], ask)
-            if new != old:
-                self.of[nodes[0]] = new
-            return
-        if len(set(nodes)) < len(nodes):
+        of, count = self._of, counts[0]
+        many = len(nodes)
+        if many > 1 and len(set(nodes)) < many:
             nodes, counts = merged(nodes, counts)
+            many = len(nodes)
+        old = of[nodes[0]]
+        if many == 1 or (many <= FEW and counts.count(count) == many and len(set(map(of.__getitem__, nodes))) == 1):
+            new = self._moved(old, many, slot, role, sign * counts[0], ask)
+            if new != old:
+                for node in nodes:
+                    of[node] = new
+            return
         for old, count, group in self._alike(nodes, counts):
             new = self._moved(old, len(group), slot, role, sign * count, ask)
             if new != old:
@@ -157,65 +189,74 @@ class Classes:
             yield pair >> 32, pair & 0xFFFFFFFF, group
 
     def _few_alike(self, nodes: list[int], counts: tuple[int, ...]) -> Iterator[tuple[int, int, Nodes]]:
-        classes = self.of[nodes].tolist()
-        if len(set(classes)) == 1 and len(set(counts)) == 1:
-            yield classes[0], counts[0], nodes
-            return
         groups: dict[tuple[int, int], list[int]] = {}
-        for node, pair in zip(nodes, zip(classes, counts, strict=True), strict=True):
-            groups.setdefault(pair, []).append(node)
+        for node, count in zip(nodes, counts, strict=True):
+            groups.setdefault((self._of[node], count), []).append(node)
         for (old, count), group in groups.items():
             yield old, count, group
 
     def _moved(self, old: int, size: int, slot: int, role: int, change: int, ask: Sequence[int]) -> int:
         """Where so many nodes of a class belong after the change: the same class if all of them alike become new."""
-        trait, load = self.traits[old], changed(self.loads[old], slot, role, change)
+        trait, before = self.traits[old], self.loads[old]
         assert trait is not None
-        new = self._number.get((trait, load))
-        left = self.weight.item(old) - size
-        if new is None and not left:
-            del self._number[trait, self.loads[old]]
-            self._number[trait, load] = new = old
-            self.loads[old] = load
-            self._book(old, slot, change, ask)
-            return old
+        load = changed(before, slot, role, change)
+        if self._open is not None:
+            self._count_open(self._open, old, size, change, ask)
+        numbers = self._number
+        new = numbers.get((trait, load))
         if new is None:
+            if self._weight[old] == size:
+                del numbers[trait, before]
+                numbers[trait, load] = old
+                self.loads[old] = load
+                self._book(old, old, slot, change, ask)
+                return old
             new = self._born(trait, load)
-            self.free[:, new] = self.free[:, old]
-            self.holdings.inherit(new, old, change > 0)
-            self._book(new, slot, change, ask)
-        self.weight[new] = self.weight.item(new) + size
+            self._book(new, old, slot, change, ask)
+        self._weight[new] += size
         self._leave(old, size)
         return new
 
-    def _book(self, number: int, slot: int, change: int, ask: Sequence[int]) -> None:
-        """Add (or take away) a gang's members on each node of a class whose load says so already."""
-        free = self.free
+    def _count_open(self, total: list[int], old: int, size: int, change: int, ask: Sequence[int]) -> None:
+        """So many nodes of a class have that much less that is free, as far as they had it."""
         for resource, amount in enumerate(ask):
             if amount:
-                free[resource, number] -= change * amount
+                before = self._free[resource, old]
+                after = before - change * amount
+                total[resource] += size * (max(after, 0) - max(before, 0))
+
+    def _book(self, new: int, old: int, slot: int, change: int, ask: Sequence[int]) -> None:
+        """Enter what is free and held on each node of a class that looked like another, or like itself, before.
+
+        Its load has the gang's members, or lacks them, already."""
+        free = self._free
+        for resource, amount in enumerate(ask):
+            free[resource, new] = free[resource, old] - change * amount
+        holdings = self.holdings
+        if new != old:
+            holdings.inherit(new, old, change > 0)
         if change > 0:
-            self.holdings.add(number, slot, change, ask)
+            holdings.add(new, slot, change, ask)
         else:
-            self.holdings.take(number, slot, -change, ask, all(entry[0] != slot for entry in self.loads[number]))
+            holdings.take(new, slot, -change, ask, all(entry[0] != slot for entry in self.loads[new]))
 
     def _born(self, trait: Trait, load: Load) -> int:
         new = self._spare.pop() if self._spare else self._extend()
         self._number[trait, load] = new
         self.loads[new], self.traits[new] = load, trait
-        self.kind[new] = trait.kind
-        self.ready[new] = trait.state is NodeState.READY
-        self.weight[new] = 0
+        self._kind[new] = trait.kind
+        self._ready[new] = trait.state is READY
+        self._weight[new] = 0
         return new
 
     def _leave(self, old: int, size: int) -> None:
-        left = self.weight.item(old) - size
-        self.weight[old] = left
+        left = self._weight[old] - size
+        self._weight[old] = left
         if left == 0:
             trait = self.traits[old]
             assert trait is not None
             del self._number[trait, self.loads[old]]
-            self.loads[old], self.traits[old], self.ready[old] = (), None, False
+            self.loads[old], self.traits[old], self._ready[old] = (), None, False
             self._spare.append(old)
             self.holdings.drop(old)
 
@@ -228,6 +269,7 @@ class Classes:
             self.kind = np.concatenate([self.kind, np.zeros(more, np.int32)])
             self.ready = np.concatenate([self.ready, np.zeros(more, np.bool_)])
             self.free = np.hstack([self.free, np.zeros((len(self.free), more), np.int64)])
+            self.take_hold()
         self.loads.append(())
         self.traits.append(None)
         self.holdings.extend()
@@ -236,6 +278,8 @@ class Classes:
 
 def changed(load: Load, slot: int, role: int, change: int) -> Load:
     """The load with so many members of a role more (or fewer)."""
+    if not load:
+        return ((slot, role, change),)
     for at, (other, its_role, members) in enumerate(load):
         if other == slot and its_role == role:
             left = members + change

@@ -1,26 +1,33 @@
-"""Who starts, where a node has one seat? Then numbers of nodes decide, and nobody looks at columns over time.
+"""Who starts, where all nodes are alike and one resource decides? Then sums and single nodes tell, without columns
+over time.
 
-Machines of batch systems are like that, and so are nodes that gangs take whole. The plan is the one that `deliberate`
-makes without a cache; where anything asks for more than counting, nothing is decided here.
+Machines of batch systems are like that, and so are most clusters of one kind of box. The plan is the one that
+`deliberate` makes without a cache; where anything asks for more than room, nothing is decided here.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
 
 from .answers import Deferred
 from .cache import Cache
-from .head_count import Asked, End, HeadCount
+from .floor import Floor, Held, promised, taken
+from .head_count import Asked, HeadCount
+from .horizon import Horizon, earliest
 from .lineup import somebody_may_reclaim
 from .model import NEVER, Promise, Seats
 from .order import backfilling, has_own_backfill, steady_until
+from .place import Seating
 from .plan import AnyAction, Plan, Reserve, Start
 from .policy import Break, Policy
 from .releases import late_end
+from .tally import Ints
 from .view import View
 
 
 def counted(view: View, now: int, policy: Policy, cache: Cache, deliberate: Callable[[], Plan]) -> Plan | None:
-    """What to do about a view in which numbers of nodes decide; None where they do not."""
+    """What to do about a view in which room on nodes that are alike decides; None where it does not."""
     if view.watched or view.leaving or view.draining or view.windows or view.followers or view.on_hold:
         return None
     rules = cache.rules(view)
@@ -55,60 +62,50 @@ class Turn:
         self.started: set[str] = set()
         self.wake_at = NEVER
         self._count = count
-        self._free = len(view.by_line) - count.held
-        self._nodes: list[int] | None = None
-        self._next = 0
-        """The first of the open nodes that nobody was given."""
-        self._begun: list[tuple[int, list[int]]] = []
-        """When gangs that start in this turn are expected to end, and their nodes."""
-        self._kept = 0
-        """Open nodes before this one belong to who was promised a start, from then on."""
-        self._beside = -1
-        """The first open node for those who stay longer than that; -1 while nobody has asked."""
-        self._is_new = False
-        """Whether the promise is given in this turn, and so its nodes are chosen already."""
+        self._floor = count.floor
+        self._begun: list[Held] = []
+        """What gangs that start in this turn take."""
+        self._untaken = 0
+        """The first of those that the floor does not show yet."""
+        self._horizon: Horizon
+        """When the first who cannot start does, once that is known."""
+        self._aside: Aside | None = None
+        """Room for those who stay longer than that, once somebody has asked."""
 
     def take(self, line: list[int], cache: Cache) -> bool:
-        """Decide about everybody in line; False where that takes more than counting."""
-        asked = self._count.asked
+        """Decide about everybody in line; False where that takes more than room."""
+        asked, floor = self._count.asked, self._floor
         for at, slot in enumerate(line):
-            if asked[slot].nodes > self._free:
+            wants = asked[slot]
+            if at:
+                floor = self._present()
+            if wants.members > floor.room(wants.amount):
                 return self._wait(line, at, cache)
-            self._start(slot, self._front(asked[slot].nodes))
+            self._start(slot, wants, floor.choose(wants.members, wants.amount))
         return True
 
     # -- who starts
 
-    def _start(self, slot: int, nodes: list[int]) -> None:
-        name, length = self.view.held(slot).gang.name, self._count.asked[slot].length
-        self._begun.append((NEVER if length >= NEVER else self.now + length, nodes))
-        self._free -= len(nodes)
+    def _start(self, slot: int, wants: Asked, seating: Seating) -> Held:
+        name, length = self.view.held(slot).gang.name, wants.length
+        seats = _seats(seating)
+        come = taken(NEVER if length >= NEVER else self.now + length, seating, seats.counts, wants.amount)
+        self._begun.append(come)
+        self._count.planned[slot] = seats, come
         self.started.add(name)
-        seats = Seats(tuple(nodes), (1,) * len(nodes), 0)
         self.actions.append(Start(name, self.view.number, seats=(seats,)))
+        return come
 
-    def _front(self, many: int) -> list[int]:
-        """The first so many open nodes, be they promised to somebody later or not."""
-        nodes, first = self._opened(), self._next
-        if self._beside < 0:
-            self._next += many
-            return nodes[first : self._next]
-        self._next = max(min(self._kept, first + many), first)
-        rest = many - (self._next - first)
-        return nodes[first : self._next] + self._aside(rest)
-
-    def _aside(self, many: int) -> list[int]:
-        """The first so many open nodes that are promised to nobody."""
-        first, self._beside = self._beside, self._beside + many
-        return self._opened()[first : self._beside]
-
-    def _opened(self) -> list[int]:
-        """Nodes that were open when the turn began, along the line."""
-        if self._nodes is None:
-            view, count = self.view, self._count
-            is_open = view.class_free[count.resource] >= count.amount
-            self._nodes = is_open[view.class_of[: len(view.by_line)]].nonzero()[0].tolist()
-        return self._nodes
+    def _present(self) -> Floor:
+        """What is free now that everybody sits who was told to start."""
+        begun = self._begun
+        if self._untaken < len(begun):
+            if not self._untaken:
+                self._floor = self._floor.copy()
+            for come in begun[self._untaken :]:
+                self._floor.take(come)
+            self._untaken = len(begun)
+        return self._floor
 
     # -- who waits
 
@@ -120,35 +117,42 @@ class Turn:
             if due <= now:
                 return False
             self.wake_at = min(due, steady_until(self.view, now, self.policy, cache.standing.lines))
-        ends = self._ends()
-        head = count.asked[line[at]]
-        start, back = _earliest(ends, self._free, head.nodes)
-        if start >= NEVER or not self._promise(line[at], head, start, back, ends):
+        head, late = count.asked[line[at]], bisect_right(count.ends, (now, NEVER))
+        horizon = self._found(head, late)
+        if horizon is None or not self._promise(line[at], head, horizon):
             return False
-        self._fill(self._behind(line, at, cache), head, start, back)
-        moments = [start, *(end for end, _ in self._begun)]
-        self.wake_at = min(self.wake_at, ends[0][0] if ends else NEVER, *moments)
+        self._horizon = horizon
+        self._fill(self._behind(line, at, cache), head)
+        ends = [ahead.end for ahead in self._running(late, 1)]
+        self.wake_at = min([self.wake_at, horizon.moment, *ends, *(come.end for come in self._begun)])
         return True
 
-    def _ends(self) -> list[End]:
-        """Who gives back how many nodes when, the first one first; what should be over by now takes longer."""
-        ends = self._count.ends
-        late = bisect_right(ends, (self.now, NEVER))
-        if not late and not self._begun:
-            return ends
-        which = self._count.which
-        moved = [(late_end(self.view, slot, self.now, which), slot, nodes) for _, slot, nodes in ends[:late]]
-        begun = [(end, -1 - at, len(nodes)) for at, (end, nodes) in enumerate(self._begun)]
-        return sorted([*moved, *begun, *ends[late:]])
+    def _found(self, head: Asked, late: int) -> Horizon | None:
+        """When the first who cannot start does: as was found before, or found now."""
+        count, known = self._count, self._count.horizon
+        if late or self._begun:
+            ends = sorted([*self._running(late), *self._begun], key=_end)
+            return earliest(ends, self._present(), head.members, head.amount)
+        if known is None or not known.is_of(head.members, head.amount):
+            known = count.horizon = earliest(self._running(0), self._floor, head.members, head.amount)
+        return known
 
-    def _promise(self, slot: int, head: Asked, start: int, back: int, ends: list[End]) -> bool:
+    def _running(self, late: int, most: int | None = None) -> Iterator[Held]:
+        """What runs, the first to end first; what should be over by now takes longer."""
+        count, held = self._count, self._count.held
+        which, upto = count.which, None if most is None else late + most
+        for _, slot in count.ends[:late]:
+            yield held[slot]._replace(end=late_end(self.view, slot, self.now, which))
+        for _, slot in count.ends[late:upto]:
+            yield held[slot]
+
+    def _promise(self, slot: int, head: Asked, horizon: Horizon) -> bool:
         """Tell the gang of its start, where it is another one than it was told; False where it got later."""
-        job = self.view.held(slot)
+        job, start = self.view.held(slot), horizon.moment
         old = job.life.promise
         if old is not None and old.start <= start:
             return old.start == start
-        self._is_new, self._kept = True, self._next + max(head.nodes - back, 0)
-        seats = Seats(self._seats_at(start, head.nodes, ends), (1,) * head.nodes, 0)
+        seats = _seats(promised(horizon.then, self._count.floor.free, head.members, head.amount))
         end = NEVER if head.length >= NEVER else start + head.length
         given, broken = (self.now, 0) if old is None else (old.given, old.broken)
         promise = Promise(start, end, (seats,), given, broken)
@@ -156,25 +160,11 @@ class Turn:
         self.actions.append(Reserve(job.gang.name, self.view.number, promise=promise, why=why))
         return True
 
-    def _seats_at(self, start: int, many: int, ends: list[End]) -> tuple[int, ...]:
-        """Nodes that are given back by then, whole gangs of them, the first along the line first; then open ones."""
-        groups = [self._nodes_of(slot) for end, slot, _ in ends[: bisect_right(ends, (start, NEVER))]]
-        chosen: list[int] = []
-        for nodes in sorted(groups, key=min):
-            left = many - len(chosen)
-            chosen += nodes if len(nodes) <= left else sorted(nodes)[:left]
-        if many > len(chosen):
-            chosen += self._opened()[self._next : self._next + many - len(chosen)]
-        return tuple(sorted(chosen))
-
-    def _nodes_of(self, slot: int) -> Sequence[int]:
-        return self._begun[-1 - slot][1] if slot < 0 else self.view.held(slot).life.seats[0].nodes
-
     # -- who fits in
 
     def _behind(self, line: list[int], at: int, cache: Cache) -> Iterable[int]:
         """Everybody behind the one who was promised a start, in the order in which they are tried."""
-        if not self._free or len(line) == 1:
+        if not self._present().units or len(line) == 1:
             return ()
         others = line[at + 1 :]
         if has_own_backfill(self.policy):
@@ -183,34 +173,64 @@ class Turn:
             others = [slot for slot in cache.behind.only_line() or () if slot not in first]
         return others
 
-    def _fill(self, slots: Iterable[int], head: Asked, start: int, back: int) -> None:
-        """Start whoever is gone before the promised start, or finds nodes beside those that are promised."""
-        asked, now = self._count.asked, self.now
+    def _fill(self, slots: Iterable[int], head: Asked) -> None:
+        """Start whoever is gone before the promised start, or finds room beside the seats that are promised."""
+        asked, floor = self._count.asked, self._present()
+        rooms: dict[int, int] = {}
+        in_time = self._horizon.moment - self.now
         for slot in slots:
-            nodes, length = asked[slot]
-            if nodes > self._free:
+            wants = asked[slot]
+            members, amount, length = wants
+            if amount not in rooms:
+                rooms[amount] = floor.room(amount)
+            if members > rooms[amount]:
                 continue
-            if length < NEVER and now + length <= start:
-                self._start(slot, self._front(nodes))
-                back += nodes
-            elif nodes <= self._room_beside(head, back):
-                self._start(slot, self._aside(nodes))
+            if length <= in_time:
+                self._start(slot, wants, floor.choose(members, amount))
+            elif not self._starts_aside(slot, wants, head):
+                continue
+            floor = self._present()
+            rooms.clear()
 
-    def _room_beside(self, head: Asked, back: int) -> int:
-        if self._beside < 0:
-            if not self._is_new:
-                self._kept = self._next + max(head.nodes - back, 0)
-            self._beside = max(self._kept, self._next)
-        return len(self._opened()) - self._beside
+    def _starts_aside(self, slot: int, wants: Asked, head: Asked) -> bool:
+        if self._aside is None:
+            if wants.members * wants.amount > self._horizon.units - head.members * head.amount:
+                return False
+            self._aside = Aside(self._horizon, head, self._count.floor.free)
+        seating = self._aside.choose(self._present(), wants.members, wants.amount)
+        if seating is not None:
+            self._aside.take(self._start(slot, wants, seating))
+        return seating is not None
 
 
-def _earliest(ends: list[End], free: int, many: int) -> tuple[int, int]:
-    """The first moment at which so many nodes are free, and how many of them are given back until then."""
-    start, back = NEVER, 0
-    for end, _, nodes in ends:
-        if end > start or end >= NEVER:
-            break
-        back += nodes
-        if free + back >= many:
-            start = end
-    return start, back
+class Aside:
+    """What is free when a promised stay begins, beside it."""
+
+    def __init__(self, horizon: Horizon, head: Asked, now: Ints) -> None:
+        seating = promised(horizon.then, now, head.members, head.amount)
+        self._then = horizon.then.copy()
+        self._then[seating.positions] -= seating.counts * head.amount
+        self._units = horizon.units - head.members * head.amount
+        self._most: dict[int, int] = {}
+        """By what is asked, the most members for whom there may still be room."""
+
+    def choose(self, floor: Floor, members: int, amount: int) -> Seating | None:
+        """Nodes for who stays from now on until after that moment; None where there is no room."""
+        if members * amount > self._units or members > self._most.get(amount, members):
+            return None
+        room = np.minimum(floor.free, self._then)
+        most = self._most[amount] = int((room // amount).sum())
+        return floor.beside(room, members, amount) if members <= most else None
+
+    def take(self, come: Held) -> None:
+        """Somebody sits there from now on."""
+        self._then[come.where] -= come.amounts
+        self._units -= come.units
+
+
+def _seats(seating: Seating) -> Seats:
+    return Seats(tuple(seating.positions.tolist()), tuple(seating.counts.tolist()), 0)
+
+
+def _end(held: Held) -> int:
+    return held.end

@@ -24,16 +24,23 @@ def _table() -> tuple[int, ...]:
 POWERS = _table()
 
 
+ONE_STEP = POWERS[1]
+"""What is left of one after a step."""
+
+
 def decayed(amount: int, steps: int) -> int:
     """What is left of an amount after so many steps."""
+    if steps < STEPS:
+        return amount * POWERS[steps] // ONE
     halves, part = divmod(steps, STEPS)
     return (amount >> min(halves, 200)) * POWERS[part] // ONE
 
 
 def steps_between(begin: int, now: int, half_life: int) -> int:
     """How many whole steps of forgetting lie between two moments, counted from the beginning of time."""
-    step = max(half_life // STEPS, 1)
-    return max(now // step - begin // step, 0)
+    step = half_life // STEPS if half_life >= STEPS else 1
+    steps = now // step - begin // step
+    return max(steps, 0)
 
 
 def remembered(begin: int, until: int, half_life: int) -> int:
@@ -41,8 +48,8 @@ def remembered(begin: int, until: int, half_life: int) -> int:
     steps = steps_between(begin, until, half_life)
     if not steps:
         return until - begin
-    step = max(half_life // STEPS, 1)
-    one, all_of_them = decayed(ONE, 1), decayed(ONE, steps)
+    step = half_life // STEPS if half_life >= STEPS else 1
+    all_of_them = decayed(ONE, steps)
     # Whole slices between the first and the last step: one + one^2 + ... , a geometric series.
-    between = (one - all_of_them) * step // (ONE - one)
+    between = (ONE_STEP - all_of_them) * step // (ONE - ONE_STEP)
     return (step - begin % step) * all_of_them // ONE + between + until % step

@@ -30,6 +30,7 @@ class Holdings:
         self._room: list[int] = []
         self._gangs: list[list[int]] = []
         """The gangs in the block of each class, in the order of its rows."""
+        self._take_hold()
 
     @classmethod
     def of(
@@ -38,17 +39,24 @@ class Holdings:
         """The same pairs in columns of its own."""
         twin = cls()
         twin.owner, twin.slot, twin.amount = owner.copy(), slot.copy(), amount.copy()
+        twin._take_hold()
         twin._end = len(owner)
         twin._compact(classes)
         return twin
 
+    def _take_hold(self) -> None:
+        """After columns were replaced. Through these cells, single numbers take half the time."""
+        self._owner, self._slot, self._amount = self.owner.data, self.slot.data, self.amount.data
+
     def detach(self) -> None:
         """Leave the present columns to whoever is looking at them and go on with copies."""
         self.owner, self.slot, self.amount = self.owner.copy(), self.slot.copy(), self.amount.copy()
+        self._take_hold()
 
     def add_resource(self) -> None:
         """Make a row for one more resource, of which nobody holds any yet."""
         self.amount = np.vstack([self.amount, np.zeros((1, self.amount.shape[1]), np.int64)])
+        self._take_hold()
 
     def extend(self) -> None:
         """There is one more class, on which nobody holds anything."""
@@ -70,9 +78,13 @@ class Holdings:
 
     def add(self, owner: int, slot: int, members: int, ask: Sequence[int]) -> None:
         """So many more members of a gang, on each node of the class."""
-        if slot not in self._gangs[owner]:
-            self._enter(owner, slot)
-        self._change(self._begin[owner] + self._gangs[owner].index(slot), members, ask)
+        gangs = self._gangs[owner]
+        if slot in gangs:
+            self._change(self._begin[owner] + gangs.index(slot), members, ask)
+            return
+        at, cells = self._enter(owner, slot), self._amount
+        for resource, amount in enumerate(ask):
+            cells[resource, at] = members * amount
 
     def take(self, owner: int, slot: int, members: int, ask: Sequence[int], is_last: bool) -> None:
         """So many fewer; after the last ones the gang holds nothing there."""
@@ -83,9 +95,9 @@ class Holdings:
             return
         last = begin + len(gangs) - 1
         if at != last:
-            self.slot[at] = gangs[at - begin] = gangs[-1]
+            self._slot[at] = gangs[at - begin] = gangs[-1]
             self.amount[:, at] = self.amount[:, last]
-        self.owner[last] = NOBODY
+        self._owner[last] = NOBODY
         gangs.pop()
         self._idle += 1
 
@@ -96,21 +108,21 @@ class Holdings:
         self._begin[owner] = self._room[owner] = 0
 
     def _change(self, at: int, members: int, ask: Sequence[int]) -> None:
-        column = self.amount
+        cells = self._amount
         for resource, amount in enumerate(ask):
             if amount:
-                column[resource, at] += members * amount
+                cells[resource, at] += members * amount
 
-    def _enter(self, owner: int, slot: int) -> None:
+    def _enter(self, owner: int, slot: int) -> int:
         """A row for one more gang in the block of a class."""
         if len(self._gangs[owner]) == self._room[owner]:
             self._make_room(owner)
         gangs = self._gangs[owner]
         at = self._begin[owner] + len(gangs)
-        self.owner[at], self.slot[at] = owner, slot
-        self.amount[:, at] = 0
+        self._owner[at], self._slot[at] = owner, slot
         gangs.append(slot)
         self._idle -= 1
+        return at
 
     def _make_room(self, owner: int) -> None:
         """Move the block of a class to where there is room for one more."""
@@ -131,9 +143,9 @@ class Holdings:
 
     def _close(self, owner: int) -> None:
         begin, length = self._begin[owner], len(self._gangs[owner])
-        if length:
-            self.owner[begin : begin + length] = NOBODY
-            self._idle += length
+        for at in range(begin, begin + length):
+            self._owner[at] = NOBODY
+        self._idle += length
 
     def _compact(self, classes: int) -> None:
         """Close up the rows of nobody."""
@@ -154,3 +166,4 @@ class Holdings:
         self.owner = np.concatenate([self.owner, np.full(more, NOBODY, np.int32)])
         self.slot = np.concatenate([self.slot, np.zeros(more, np.int32)])
         self.amount = np.hstack([self.amount, np.zeros((len(self.amount), more), np.int64)])
+        self._take_hold()

@@ -1,7 +1,6 @@
 """How nodes, domains, queues and windows are entered in the books."""
 
 import msgspec
-import numpy as np
 
 from . import events as ev
 from .books import Books, Touched, on
@@ -24,8 +23,7 @@ def _node_seen(books: Books, event: ev.NodeSeen) -> Touched:
         at = books.node_index[node.name] = len(books.nodes)
         books.nodes.append(None)
         books.forget_line()
-        if at >= len(books.versions):
-            books.versions = np.concatenate([books.versions, np.zeros(len(books.versions), np.int64)])
+        books.versions.append(0)
     _set_node(books, at, node)
     return Touched(books.version, freed=True, nodes=True)
 

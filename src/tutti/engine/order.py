@@ -214,17 +214,17 @@ class Standing:
         self._jobs: dict[int, Job] = {}
         self._places: dict[int, tuple[str, Entry]] = {}
         self._basis: tuple[object, ...] = ()
+        self._seen: tuple[object, ...] = ()
+        """What the basis was last made of."""
         self._news = News()
 
     def update(self, view: View, now: int, policy: Policy) -> None:
         """Bring the lines up to date with a view."""
         order = policy.order
-        gauge = Gauge(view, now, policy, order.terms)
-        basis = _basis(gauge, order)
-        if basis != self._basis:
-            self._basis = basis
-            self.lines, self._jobs, self._places = {}, {}, {}
-            self._news = News()
+        seen = (policy, view.rules, view.ground, _moment(now, order))
+        if seen != self._seen:
+            self._seen = seen
+            self._rest_on(_basis(Gauge(view, now, policy, order.terms), order))
         jobs, known, queued = view.jobs, self._jobs, view.queued
         touched = self._news.since(view)
         for slot in known.keys() - queued.keys() if touched is None else touched:
@@ -233,7 +233,15 @@ class Standing:
         changed = [slot for slot in (queued if touched is None else touched) if known.get(slot) is not jobs[slot]]
         changed = [slot for slot in changed if slot in queued]
         if changed:
+            gauge = Gauge(view, now, policy, order.terms)
             self._enter(gauge, order, changed, [view.held(slot) for slot in changed])
+
+    def _rest_on(self, basis: tuple[object, ...]) -> None:
+        """Draw the lines anew where anything has changed that all keys rest on."""
+        if basis != self._basis:
+            self._basis = basis
+            self.lines, self._jobs, self._places = {}, {}, {}
+            self._news = News()
 
     def only_line(self) -> list[int] | None:
         """The gangs of the one line there is, in turn; None where there are several."""
@@ -273,8 +281,12 @@ class Standing:
 def _basis(gauge: Gauge, order: Order) -> tuple[object, ...]:
     """Everything but the gang that a key rests on."""
     defaults = [(name, queue.default_estimate) for name, queue in gauge.queues.items() if queue.default_estimate]
-    moment = gauge.now if not MOVING.isdisjoint(order.terms) else 0
-    return order, gauge.percent, gauge.room, sorted(defaults), moment
+    return order, gauge.percent, gauge.room, sorted(defaults), _moment(gauge.now, order)
+
+
+def _moment(now: int, order: Order) -> int:
+    """The moment that keys rest on, where time alone changes them."""
+    return 0 if MOVING.isdisjoint(order.terms) else now - now % max(order.refresh, 1)
 
 
 def _lines(order: Order, slots: list[int], jobs: list[Job]) -> dict[str, tuple[list[int], list[Job]]]:

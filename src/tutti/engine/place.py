@@ -287,34 +287,33 @@ class Outlook:
         return None if self.need.one_node else self._fill_many(fits, size, prefer)
 
     def _fill_many(self, fits: Ints, size: int, prefer: Ints | None) -> Seating | None:
-        """Roomiest nodes first while they can be filled; what is left over goes where it leaves the least behind."""
+        """Roomiest nodes first while they can be filled; what is left over goes where it leaves the least behind.
+
+        Where nodes are as good as each other, those first in line are taken, whoever else is on them.
+        """
         columns = fits.nonzero()[0]
-        if not len(columns):
-            return None
         per = fits[columns]
-        keys = [self.profile.positions()[columns], self._left(columns, per)]
+        keys = [self._left(columns, per), -per]
         if prefer is not None:
-            keys.append(np.minimum(prefer[columns], per))
-        order = np.lexsort((*keys, -per))
+            keys.insert(1, np.minimum(prefer[columns], per))
+        order = np.lexsort(keys)
         columns, per = columns[order], per[order]
-        nodes = self.profile.weight[columns]
-        filled = np.cumsum(per * nodes)
-        whole = int(np.searchsorted(filled, size, side="right"))
-        if whole == len(columns):
-            return Seating(*self.profile.nodes_of(columns, nodes, per)) if filled[-1] == size else None
-        rest = size - (int(filled[whole - 1]) if whole else 0)
-        nodes = nodes[: whole + 1].copy()
-        nodes[whole] = rest // per[whole]
-        rest -= int(nodes[whole] * per[whole])
-        positions, counts = self.profile.nodes_of(columns[: whole + 1], nodes, per[: whole + 1])
-        if not rest:
-            return Seating(positions, counts)
-        open_columns = columns[whole:]
-        open_columns = open_columns[(per[whole:] >= rest)]
-        last = self._best(open_columns, rest, prefer)
-        skip = int(nodes[whole]) if last == columns[whole] else 0
-        extra = self.profile.nodes_in(last, skip + 1)[skip:]
-        return Seating(np.concatenate([positions, extra]), np.append(counts, rest))
+        filled = np.cumsum(per * self.profile.weight[columns])
+        if not len(columns) or filled[-1] < size:
+            return None
+        cut = min(int(np.searchsorted(filled, size, side="right")), len(columns) - 1)
+        alike = np.logical_and.reduce([key[order] == key[order[cut]] for key in keys]).nonzero()[0]
+        first, each = int(alike[0]), int(per[cut])
+        many, rest = divmod(size - (int(filled[first - 1]) if first else 0), each)
+        profile, before = self.profile, columns[:first]
+        positions, counts = profile.nodes_of(before, profile.weight[before], per[:first])
+        positions = np.concatenate([positions, profile.nodes_along(columns[alike], many)])
+        counts = np.concatenate([counts, np.full(many, each, np.int64)])
+        if rest:
+            tight = self._tight(columns[first:][per[first:] >= rest], rest, prefer)
+            last = profile.nodes_along(tight, 1, positions)
+            positions, counts = np.concatenate([positions, last]), np.append(counts, rest)
+        return Seating(positions, counts)
 
     def _spread(self, fits: Ints, size: int) -> Seating | None:
         """As even as the room allows: no node gets a second member while another could get its first."""
@@ -335,11 +334,6 @@ class Outlook:
         for position in extra.tolist():
             held[position] = held.get(position, 0) + 1
         return Seating(np.array(list(held), np.intp), np.array(list(held.values()), np.int64))
-
-    def _best(self, columns: NDArray[np.intp], members: int, prefer: Ints | None) -> int:
-        """The column where so many members on one node leave the least behind; ties go to the first in line."""
-        tight = self._tight(columns, members, prefer)
-        return int(tight[np.argmin(self.profile.positions()[tight])]) if len(tight) > 1 else int(tight[0])
 
     def _tight(self, columns: NDArray[np.intp], members: int, prefer: Ints | None) -> NDArray[np.intp]:
         """The columns where so many members on one node leave the least behind."""

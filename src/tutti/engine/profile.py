@@ -140,6 +140,14 @@ class Profile:
             fits = np.minimum(fits, divided(room, amount // self.units[resource]))
         return cast("Lane", np.maximum(fits, 0))
 
+    def members_before(self, ask: Ask, mask: Bools) -> Ints:
+        """How many members fit on a node of each column as the view shows it, before anything was taken."""
+        free, many = self.view.class_free, self.origins()
+        fits = np.full(self.count, MOST_MEMBERS, np.int64)
+        for resource, amount in ask:
+            np.minimum(fits, np.maximum(free[resource, many] // amount, 0), out=fits)
+        return fits * mask
+
     def members_at(self, moment: int, ask: Ask, mask: Bools) -> Ints:
         """How many members fit on a node of each column at one moment, which need not have a row."""
         known = self._at.get((moment, ask))
@@ -341,6 +349,14 @@ class Profile:
         among = np.zeros(self.count, np.bool_)
         among[columns] = True
         return np.array([among[column_of].argmax()])
+
+    def nodes_along(self, columns: Rows, most: int, but: Rows = NOW[:0]) -> Rows:
+        """Positions in line of the first nodes of any of these columns, leaving some out."""
+        among = np.zeros(self.count, np.bool_)
+        among[columns] = True
+        there = among[self._columns()]
+        there[but] = False
+        return there.nonzero()[0][:most]
 
     def nodes_of(self, columns: Rows, nodes: Ints, members: Ints) -> tuple[Rows, Ints]:
         """The first so many nodes of each of these columns, by position in line, and the members on each of them."""

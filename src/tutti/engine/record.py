@@ -7,7 +7,6 @@ to the byte.
 from collections.abc import Iterator
 
 import msgspec
-import numpy as np
 
 from tutti.errors import Misused
 
@@ -102,7 +101,7 @@ def recorded(view: View) -> Recording:
         resources=tuple(names),
         pools=tuple(pool for _, pool in sorted(view.topology.pools.items())),
         nodes=tuple(view.nodes),
-        versions=tuple(view.versions[: len(view.nodes)].tolist()),
+        versions=tuple(view.versions),
         domains=tuple(sorted(view.domains.values(), key=lambda domain: (domain.pool, domain.path))),
         queues=tuple(queue for _, queue in sorted(view.queues.items())),
         windows=tuple(window for _, window in sorted(view.windows.items())),
@@ -161,9 +160,7 @@ def _surroundings(recording: Recording) -> Iterator[ev.Event]:
 
 
 def _add_nodes(world: World, recording: Recording) -> None:
-    size = max(len(recording.nodes), 16)
-    world.versions = np.zeros(size, np.int64)
-    world.classes.of = np.full(size, -1, np.int32)
+    world.classes.make_room(max(len(recording.nodes), 16))
     names = [node.name for node in recording.nodes if node is not None]
     if len(set(names)) < len(names):
         raise BadRecording("the snapshot is damaged: two nodes have the same name")
@@ -171,6 +168,7 @@ def _add_nodes(world: World, recording: Recording) -> None:
         if node is None:
             # A node that is gone: its number stays taken, so that the others keep theirs.
             world.nodes.append(None)
+            world.versions.append(0)
         else:
             world.apply(ev.NodeSeen(recording.at, node))
 
@@ -210,7 +208,7 @@ def _set_columns(world: World, recording: Recording) -> None:
         for resource, amount in usage.amounts.items():
             use.past[world.resource(resource)] = amount
     if len(recording.versions) == len(recording.nodes):
-        world.versions[: len(recording.nodes)] = recording.versions
+        world.versions = list(recording.versions)
     for slot, ends in enumerate(recording.ends[: len(world.jobs)]):
         if ends is not None:
             world.ends[slot] = ends

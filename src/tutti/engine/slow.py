@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from .bounds import Cap, Caps, counted_as
 from .estimate import overrun_end, run_time, sizes
 from .model import NEVER, Coupling, Gang, Job, Node, NodeState, Promise, Seats, Shape, State, Token
@@ -50,7 +48,8 @@ class _Pass:
         self.shares = Shares(view, now, policy)
         self.caps = Caps(view.queues)
         self.nodes = {at: node for at, node in enumerate(view.nodes) if node is not None}
-        self.stays = [stay for slot in view.seated for stay in self._running(slot)]
+        self.running = [stay for slot in view.seated for stay in self._running(slot)]
+        self.stays = self.running.copy()
         self.turns = {stay.gang: (stay.begin, stay.end) for stay in self.stays}
         """From when to when each gang runs, or was promised to run."""
         self.actions: list[AnyAction] = []
@@ -241,22 +240,19 @@ class _Pass:
             counts[best] = rest[best]
         return counts
 
-    def _liking(self, gang: Gang, node: int, members: int, begin: int) -> tuple[int, int, int, int, int]:
-        """Most members first; then, for later, where less is free now; then the least left over; then the line.
-
-        Nodes that are alike in everything stand together, where the first of them does.
-        """
-        now = min(self._holds(gang, node, self.now, self.now + 1), members) if begin > self.now else 0
+    def _liking(self, gang: Gang, node: int, members: int, begin: int) -> tuple[int, int, int, int]:
+        """Most members first; then, for later, where less is free now; then the least left over; then the line."""
+        now = min(self._free_now(gang, node), members) if begin > self.now else 0
         name, amount = self._main(gang.roles[0].shapes[0])
         left = self._free(node, name, begin) - members * amount if name else 0
-        alike = [other for other in self.nodes if self._look(other) == self._look(node)]
-        line = self.view.line
-        return -members, now, left, min(int(line[other]) for other in alike), int(line[node])
+        return -members, now, left, int(self.view.line[node])
 
-    def _look(self, node: int) -> tuple[object, ...]:
-        """All that tells a node from another but its name."""
-        there = replace(self.nodes[node], name="")
-        return there, sorted((stay._replace(node=-1) for stay in self.stays if stay.node == node), key=repr)
+    def _free_now(self, gang: Gang, node: int) -> int:
+        """Members that a node has room for as things stand, before anybody starts."""
+        stays, self.stays = self.stays, self.running
+        now = self._holds(gang, node, self.now, self.now + 1)
+        self.stays = stays
+        return now
 
     def _note(self, job: Job, counts: dict[int, int], begin: int, end: int, promised: bool) -> tuple[Seats, ...]:
         ask = job.gang.roles[0].shapes[0].ask

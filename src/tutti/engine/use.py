@@ -21,6 +21,21 @@ def held(resources: dict[str, int], gang: Gang, seats: Sequence[Seats]) -> tuple
     return total, floor
 
 
+def held_by_asks(
+    resources: int, gang: Gang, seats: Sequence[Seats], asks: Sequence[Sequence[int]]
+) -> tuple[list[int], list[int]]:
+    """The same where it is known what a member of each role asks of each resource."""
+    total, floor = [0] * resources, [0] * resources
+    for role, given, ask in zip(gang.roles, seats, asks, strict=True):
+        members, low = sum(given.counts), role.shapes[given.shape].min or role.min
+        low = min(low, members)
+        for at, amount in enumerate(ask):
+            if amount:
+                total[at] += members * amount
+                floor[at] += low * amount
+    return total, floor
+
+
 class QueueUse:
     """What one queue holds now, and what it has held."""
 
@@ -54,14 +69,15 @@ class QueueUse:
         """Book the use since the last time, and forget some of what lies further back."""
         if now <= self.at:
             return
+        past = self.past
         if steps := steps_between(self.at, now, half_life):
             counts = remembered(self.at, now, half_life)
-            self.past = [decayed(past, steps) for past in self.past]
+            past = self.past = [decayed(amount, steps) for amount in past]
         else:
             counts = now - self.at
-        past = self.past
         for r, amount in enumerate(self.total):
-            past[r] += amount * counts // SECOND
+            if amount:
+                past[r] += amount * counts // SECOND
         self.at = now
 
     def add(self, user: str, priority: int, total: Sequence[int], floor: Sequence[int], sign: int) -> None:
@@ -77,8 +93,9 @@ class QueueUse:
         everybodys, least = self.total, self.floor
         for r, amount in enumerate(total):
             if amount:
-                everybodys[r] += sign * amount
-                mine[r] += sign * amount
+                change = sign * amount
+                everybodys[r] += change
+                mine[r] += change
                 least[r] += sign * floor[r]
         if not any(mine):
             del self.users[user]

@@ -79,10 +79,9 @@ class View:
         self.topology: Topology = world.topology
         self.nodes: list[Node | None] = world.nodes
         self.node_index: dict[str, int] = world.node_index
-        self.versions: NDArray[np.int64]
-        self.ends: NDArray[np.int64]
-        self.begun: NDArray[np.int64]
-        self.versions, self.ends, self.begun = world.shown()
+        self.versions: list[int] = world.versions
+        self.ends: NDArray[np.int64] = world.shown_ends()
+        self.begun: list[int] = world.begun
         self.line: NDArray[np.int64]
         self.by_line: NDArray[np.int64]
         self.line, self.by_line, self.is_straight = world.line()

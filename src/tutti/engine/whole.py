@@ -8,7 +8,7 @@ from .desk import Desk
 from .estimate import leading_role
 from .model import NEVER, Coupling, Job
 from .place import Need, Outlook, Seating
-from .profile import Bools, Ints
+from .profile import Bools
 from .sizes import Sizes
 
 MOST_SHAPES = 16
@@ -114,11 +114,7 @@ def seat_role(
     size = outlook.size(sizes)
     if not size:
         return None
-    return outlook.choose(size, _room_now(desk, need, mask) if start > desk.now else None)
-
-
-def _room_now(desk: Desk, need: Need, mask: Bools) -> Ints:
-    return desk.profile.members(0, 1, need.ask, mask)
+    return outlook.choose(size, profile.members_before(need.ask, mask) if start > desk.now else None)
 
 
 def allowed(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools:
