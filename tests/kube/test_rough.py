@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import re
 from collections import Counter
 from typing import Any
 
@@ -12,7 +13,8 @@ from tests.kube.proxy import Proxy, behind
 from tests.kube.test_faults import check
 from tools.control_plane.stage import gang, group, many, pod
 from tutti.drive.estimates import History
-from tutti.engine.model import Coupling, Gang, Role, Shape
+from tutti.engine.model import Bound, Coupling, Gang, Role, Shape
+from tutti.errors import Misused
 from tutti.kube import memory, reload
 from tutti.kube import scheduler as scheduling
 from tutti.kube.api import Api

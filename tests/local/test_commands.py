@@ -285,7 +285,8 @@ def test_queues_show_what_they_deserve_hold_and_borrow():
 
 
 def test_queues_show_how_many_may_run_at_once():
-    config = "[queues.few]\nmax_running = 1\nuser_limit = { gpu = 3 }\n[[queues.few.bounds]]\ngroups = ['ml']\nmax_running = 4\n"
+    config = "[queues.few]\nmax_running = 1\nuser_limit = { gpu = 3 }\n"
+    config += "[[queues.few.bounds]]\ngroups = ['ml']\nmax_running = 4\n"
     with box("4", config) as mine:
         for name in ("first", "second"):
             mine.submit("sleep", "600", name=name, queue="few", grace="0s")

@@ -21,7 +21,7 @@ from tests.clusters import gang as gang_of
 from tests.local.stage import box, until
 from tutti.api.home import Home
 from tutti.cli import change
-from tutti.engine.model import Gang, Node, OnLoss, Queue, Role, Seats, Shape, State
+from tutti.engine.model import Bound, Gang, Node, OnLoss, Queue, Role, Seats, Shape, State
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
@@ -362,7 +362,7 @@ def test_bounds_of_queues_in_the_configuration():
         ("x = ", "not TOML"),
         ("[queues.a]\nmax_wait = 'soon'", "soon"),
         ("[queues.a]\nmax_running = -1", "queues.a: max_running is -1; write 0 or more"),
-        ("[queues.a]\nmax_running = 'few'", "config.toml:2: queues.a.max_running: expected int | null, got str"),
+        ("[queues.a]\nmax_running = 'few'", "config.toml:2: queues.a.max_running: invalid enum value 'few'"),
         ("[[queues.a.bounds]]\nmax_running = 1", "queues.a: bounds[0] is about nobody; write users or groups"),
         ("[[queues.a.bounds]]\nusers = ['ann']\nmax_runing = 1", "max_runing"),
     ],

@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -32,8 +32,8 @@ class QueueSettings(Data, frozen=True, kw_only=True):
     """What it may never exceed."""
     user_limit: dict[str, int] = {}
     """What one user may never exceed in it."""
-    max_running: int | None = None
-    """The most jobs that run at once in it and its parts; without it, any number may."""
+    max_running: int | Literal["any"] = "any"
+    """The most jobs that run at once, in it and its parts."""
     bounds: tuple[Bound, ...] = ()
     """What users and groups may have that are named: { users = ["ann"], max_running = 2, limit = { gpu = 4 } }."""
     closed: bool = False
@@ -66,7 +66,7 @@ class QueueSettings(Data, frozen=True, kw_only=True):
             min_run=duration(self.min_run),
             default_estimate=duration(self.default_estimate),
             slice=duration(self.slice),
-            max_running=self.max_running,
+            max_running=None if self.max_running == "any" else self.max_running,
             bounds=self.bounds,
         )
 
