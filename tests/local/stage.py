@@ -31,6 +31,18 @@ def until(found: Callable[[], Any], what: str = "it", patience_s: float = PATIEN
     return answer
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file anew that somebody may be reading: they see it as it was or as it is, never empty."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def line_in(path: Path) -> bool:
+    """Whether a whole line has been written to a file."""
+    return path.exists() and "\n" in path.read_text()
+
+
 class Box:
     """A home with a daemon."""
 

@@ -21,13 +21,13 @@ from tests.clusters import gang as gang_of
 from tests.local.stage import box, until
 from tutti.api.home import Home
 from tutti.cli import change
-from tutti.engine.model import Bound, Gang, Node, OnLoss, Queue, Role, Seats, Shape, State
+from tutti.engine.model import SECOND, Bound, Gang, Node, OnLoss, Queue, Role, Seats, Shape, State
 from tutti.errors import Misused, NotFound, Refused
 from tutti.jobs.gang import to_gang
 from tutti.jobs.job import Job
 from tutti.jobs.place import Place
 from tutti.jobs.understand import understand
-from tutti.local import devices
+from tutti.local import devices, retention
 from tutti.local.booking import Booking
 from tutti.local.ends import Fate, Verdict, verdict
 from tutti.local.held import Course, Held, Origin, Placed, Run, Tasks
@@ -394,6 +394,37 @@ def test_old_history_and_logs_go(tmp_path):
     assert [row["id"] for row in journal.rows("SELECT id FROM jobs ORDER BY id")] == [4, 5]
     keeper.logs(now, keep={1})
     assert sorted(path.name for path in home.logs.iterdir()) == ["1", "4", "5"]
+    journal.close()
+
+
+@pytest.mark.parametrize("jump_s", [3 * 3600, -3 * 3600], ids=["forward", "back"])
+def test_a_clock_that_is_set_while_old_logs_are_cleared_does_not_put_off_the_next_time(tmp_path, monkeypatch, jump_s):
+    """As when a machine learns the time only after it has started."""
+    home, clock, passes = Home(tmp_path / "h"), [10**15], []
+    home.make()
+    journal = Journal(home.journal)
+    monkeypatch.setattr(retention, "now_us", lambda: clock[0])
+    keeper = Retention(home, journal, Settings())
+
+    def pass_s(seconds):
+        clock[0] += seconds * SECOND
+        asyncio.run(keeper.turn())
+
+    def clear(now, keep):
+        passes.append(now)
+        clock[0] += jump_s * SECOND * (len(passes) == 1)
+
+    monkeypatch.setattr(keeper, "logs", clear)
+    pass_s(59)
+    assert passes == []
+    pass_s(1)
+    assert len(passes) == 1
+    pass_s(1)
+    assert len(passes) == 2, "the clock is another: it is looked at once more"
+    pass_s(59)
+    assert len(passes) == 2
+    pass_s(1)
+    assert len(passes) == 3
     journal.close()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.stage import Box, box, until
+from tests.local.stage import Box, box, line_in, put, until
 from tutti.api.client import job_path
 from tutti.errors import NoDaemon, NotFound, Refused, TuttiError
 from tutti.local.keeper import cgroup, records
@@ -114,7 +114,7 @@ def test_a_cancellation_that_was_acknowledged_is_carried_out(four):
 def test_a_keeper_that_is_killed_costs_one_restart(four):
     job = four.submit("sh", "-c", ONCE_MORE, name="k")
     four.becomes("k", "running")
-    until((four.path / "tries").exists, "its first line")
+    until(lambda: line_in(four.path / "tries"), "its first line")
     os.kill(four.keepers()[0], signal.SIGKILL)
     assert job.wait() == 0
     assert (four.path / "tries").read_text() == "0\n1\n"
@@ -166,7 +166,7 @@ def test_after_a_reboot_gangs_are_lost_and_begin_again(four):
     """The claim of a run names another boot: whatever has its number now is somebody else."""
     job = four.submit("sh", "-c", ONCE_MORE, name="r")
     four.becomes("r", "running")
-    until((four.path / "tries").exists, "its first line")
+    until(lambda: line_in(four.path / "tries"), "its first line")
     four.kill()
     folder = next(four.home.runs.iterdir())
     boot, _, rest = records.claimed_by(str(folder)).partition("/")
@@ -187,7 +187,7 @@ def test_after_a_reboot_a_process_with_the_same_number_is_somebody_else(tmp_path
         made.start()
         job = made.submit("sh", "-c", ONCE_MORE, name="r")
         made.becomes("r", "running")
-        until((made.path / "tries").exists, "its first line")
+        until(lambda: line_in(made.path / "tries"), "its first line")
         keeper = int(records.claimed_by(str(next(made.home.runs.iterdir()))).split("/")[1])
         made.kill()
         boot.write_text("second")
@@ -334,7 +334,7 @@ def test_a_disk_that_turns_read_only_harms_no_gang(tmp_path):
 @pytest.mark.parametrize("jump_s", [-86_400, 86_400])
 def test_a_clock_that_jumps_while_gangs_run_changes_nothing_for_them(tmp_path, jump_s):
     clock = tmp_path / "clock"
-    clock.write_text("0")
+    put(clock, "0")
     with box("2", start=False) as made:
         made.env["TUTTI_FAULT_CLOCK"] = str(clock)
         made.start()
@@ -342,7 +342,7 @@ def test_a_clock_that_jumps_while_gangs_run_changes_nothing_for_them(tmp_path, j
         made.becomes("runs", "running")
         waits = made.submit("true", name="waits", workers=2, time="1m")
         until(lambda: made.row("waits")["reason"], "a reason")
-        clock.write_text(str(jump_s))
+        put(clock, str(jump_s))
         later = made.submit("true", name="later", time="1m")
         assert made.state("runs") == "running"
         (made.path / "go").touch()
@@ -517,7 +517,7 @@ def is_known(made: Box, name: str) -> bool:
 def test_logs_and_history_go_when_they_are_too_many_or_too_old(tmp_path):
     """By the daemon itself, whose clock is put forward; what runs keeps everything."""
     clock = tmp_path / "clock"
-    clock.write_text("0")
+    put(clock, "0")
     config = '[logs]\nkeep = "2h"\ntotal = "100KiB"\n[history]\nkeep = "4h"\n'
     with box("2", config, start=False) as made:
         made.env["TUTTI_FAULT_CLOCK"] = str(clock)
@@ -528,16 +528,16 @@ def test_logs_and_history_go_when_they_are_too_many_or_too_old(tmp_path):
             assert made.submit(*print_60k, name=name).wait() == 0
         folders = {name: Path(made.client.get(job_path(name))["log_folder"]) for name in ("runs", "first", "second")}
 
-        clock.write_text("61")
+        put(clock, "61")
         until(lambda: not folders["first"].exists(), "the oldest to make room")
         assert (folders["runs"].exists(), folders["second"].exists()) == (True, True)
 
-        clock.write_text(str(3 * 3600))
+        put(clock, str(3 * 3600))
         until(lambda: not folders["second"].exists(), "the end of what is too old")
         assert made.state("second") == "finished"
         assert made.log("runs") == "begun\n"
 
-        clock.write_text(str(5 * 3600))
+        put(clock, str(5 * 3600))
         until(lambda: not any(map(partial(is_known, made), ("first", "second"))), "the end of their history")
         assert is_known(made, "runs")
         (made.path / "go").touch()

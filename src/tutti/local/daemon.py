@@ -36,7 +36,7 @@ from .chronicle import Chronicle
 from .devices import Box, look, shared_locks, user_name
 from .ends import Verdict
 from .estimates import CommandHistory
-from .fault import now_us
+from .fault import now_us, steady_us
 from .forecasting import Forecasting
 from .held import Held
 from .hooks import Hooks
@@ -213,7 +213,7 @@ class Daemon:
 
     def keep(self) -> None:
         """Store what would otherwise be lost with this process."""
-        self._kept_at, self._has_news = now_us(), False
+        self._kept_at, self._has_news = steady_us(), False
         encode = msgspec.json.encode
         usage = self.driver.world.listing().usage
         self.journal.later(
@@ -302,7 +302,7 @@ class Daemon:
                 await self.forecasting.refresh()
             self.service.sheets.turn(now_us(), world.version)
             due = KEEP_SOON if self._has_news else KEEP_EVERY
-            if world.version != seen and now_us() - self._kept_at > due:
+            if world.version != seen and steady_us() - self._kept_at > due:
                 seen = world.version
                 self.keep()
             await self.retention.turn()

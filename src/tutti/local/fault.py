@@ -44,3 +44,8 @@ def now_us() -> int:
     """The clock on the wall, in microseconds."""
     now = time.time_ns() // 1000
     return now if not _clock else now + round(float(Path(_clock).read_text() or 0) * 1_000_000)
+
+
+def steady_us() -> int:
+    """A clock that nobody sets, in microseconds: for how long something takes, or how long ago it was."""
+    return time.monotonic_ns() // 1000

@@ -25,7 +25,7 @@ from tutti.errors import Misused
 from tutti.views.moments import clock
 from tutti.views.why import why_json, why_lines
 
-from .fault import now_us
+from .fault import now_us, steady_us
 
 MOST = 50
 """Waiting gangs that get a forecast without being asked about."""
@@ -55,7 +55,7 @@ class Forecasting:
 
     async def refresh(self) -> None:
         """Foretell the starts of the first few that wait, when something has changed and not too often."""
-        world, now = self._driver.world, now_us()
+        world, now = self._driver.world, steady_us()
         if self._busy or not world.queued or now < self._next or world.version == self._version:
             return
         self._version, self._busy = world.version, True
@@ -64,7 +64,7 @@ class Forecasting:
             found = await self._foretold(names)
         finally:
             self._busy = False
-            self._next = now + max(AGAIN, min((now_us() - now) * REST, STALE // 2))
+            self._next = now + max(AGAIN, min((steady_us() - now) * REST, STALE // 2))
         self._latest = found
         self.book.made([one for one in found.values() if one.gang not in self.book.open])
 

@@ -10,7 +10,7 @@ from tutti.engine.model import SECOND
 from tutti.engine.read_policy import duration
 from tutti.jobs.amounts import memory
 
-from .fault import now_us
+from .fault import now_us, steady_us
 from .journal import Journal
 from .settings import Settings
 from .sheets import Sheets
@@ -36,21 +36,25 @@ class Retention:
         self._home, self._journal, self.settings, self._sheets = home, journal, settings, sheets
         self._sizes: dict[Path, int] = {}
         """Of logs that nobody writes any more."""
-        self._next = self._next_history = now_us() + EVERY
+        self._at = now_us()
+        self._history_at = self._at + EVERY - HISTORY_EVERY
+        self._wait = EVERY
 
     async def turn(self) -> None:
         """If it is time: old history, old logs, then the oldest logs until they fit."""
-        now = now_us()
-        if now < self._next:
+        now, begun = now_us(), steady_us()
+        # What lies in the future was done before the clock was set back.
+        if 0 <= now - self._at < self._wait:
             return
-        if now >= self._next_history:
-            self._next_history = now + HISTORY_EVERY
+        self._at = now
+        if not 0 <= now - self._history_at < HISTORY_EVERY:
+            self._history_at = now
             self.history(now)
         keep = {int(row["id"]) for row in self._journal.rows("SELECT id FROM jobs WHERE ended = 0")}
         await asyncio.to_thread(self.logs, now, keep)
         await asyncio.to_thread(self.own_log)
         # A long list of folders takes its time to look at; it shall not be noticed.
-        self._next = now + max(EVERY, (now_us() - now) * RARELY)
+        self._wait = max(EVERY, (steady_us() - begun) * RARELY)
 
     def history(self, now: int) -> None:
         """Jobs that ended too long ago, or are too many."""

@@ -13,7 +13,7 @@ from tutti.engine.view import View
 from .backend import LocalBackend
 from .chronicle import Chronicle
 from .devices import foreigners, locked_elsewhere
-from .fault import now_us
+from .fault import now_us, steady_us
 
 REASONS_EVERY = SECOND
 MOST_REASONS = 200
@@ -35,10 +35,10 @@ class Watching:
     def decide(self, view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:
         """The engine's decision; its answers are kept until the next one."""
         self._policy = policy
-        begun = now_us()
+        begun = steady_us()
         plan = decide(view, now, policy, cache)
         self.plans += 1
-        self.spent_us += now_us() - begun
+        self.spent_us += steady_us() - begun
         self._answers = plan.answers
         return plan
 
@@ -52,7 +52,7 @@ class Watching:
 
     def note_reasons(self, names: Sequence[str]) -> None:
         """Add up what gangs wait for, for their stories."""
-        now = now_us()
+        now = steady_us()
         length, self._noted = min(now - self._noted, 60 * SECOND) if self._noted else 0, now
         if self.chronicle is None or not length:
             return
