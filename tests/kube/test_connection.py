@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 
 import pytest
@@ -268,6 +269,57 @@ def test_certificates_and_servers_that_make_no_sense(tmp_path, cluster, user, sa
 def test_a_missing_kubeconfig(tmp_path):
     with pytest.raises(NotFound, match="there is no file"):
         find(str(tmp_path / "none"))
+
+
+def kubeconfig(file, context="", *, cluster="", token_file=""):
+    """A file with a context, or with a part of what one needs, beside a file with the token that it names."""
+    written = {"current-context": context} if context else {}
+    if context:
+        written["contexts"] = [{"name": context, "context": {"cluster": "c", "user": "u", "namespace": context}}]
+    if cluster:
+        written["clusters"] = [{"name": "c", "cluster": {"server": cluster}}]
+    if token_file:
+        written["users"] = [{"name": "u", "user": {"tokenFile": token_file}}]
+        (file.parent / token_file).write_text(f"token of {file.parent.name}")
+    file.write_text(json.dumps(written))
+    return str(file)
+
+
+def test_several_kubeconfigs_are_one(tmp_path, monkeypatch):
+    """As kubectl has it: an earlier file counts, those that are not there are skipped, paths are the file's."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir(), two.mkdir()
+    first = kubeconfig(one / "config", "first", token_file="t")
+    second = kubeconfig(two / "config", "second", cluster="http://there:81", token_file="t")
+    listed = ["", str(tmp_path / "none"), first, second]
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(listed))
+    found = find()
+
+    assert (found.name, found.namespace, found.target.host, found.target.port) == ("first", "first", "there", 81)
+    assert "token of one" in found.headers()
+    assert find(context="second").namespace == "second"
+    with pytest.raises(Misused, match="no cluster is called 'c'"):
+        find(first)
+    with pytest.raises(Misused, match="no context is called 'third'; known: first, second"):
+        find(context="third")
+
+
+def test_no_kubeconfig_of_several_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(tmp_path / "none"), str(tmp_path / "neither")]))
+    with pytest.raises(NotFound, match=r"there is no file .*none"):
+        find()
+
+
+def test_a_credential_plug_in_beside_the_kubeconfig(tmp_path):
+    plugin = tmp_path / "plugin"
+    plugin.write_text('#!/bin/sh\necho \'{"status": {"token": "fresh"}}\'\n')
+    plugin.chmod(0o755)
+    file = tmp_path / "config"
+    kubeconfig(file, "x", cluster="http://there")
+    written = json.loads(file.read_text()) | {"users": [{"name": "u", "user": {"exec": {"command": "./plugin"}}}]}
+    file.write_text(json.dumps(written))
+
+    assert "Bearer fresh" in from_file(file).headers()
 
 
 def test_several_gangs_at_once_are_all_whole(play):

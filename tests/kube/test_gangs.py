@@ -2,10 +2,12 @@
 
 import copy
 
+import pytest
+
 from tests.kube.dialects import mark
-from tools.control_plane.stage import gang, group, node, pod
+from tools.control_plane.stage import GPU, gang, group, node, pod
 from tutti.api.types import Which
-from tutti.engine.model import State
+from tutti.engine.model import Bound, Queue, State
 from tutti.kube.ask import looked
 from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
@@ -277,6 +279,32 @@ def test_a_bound_on_applications_that_yunikorn_has_on_a_namespace(play):
                 await play.settle(scheduler)
         finally:
             await write(None)
+
+    play(scene)
+
+
+def _of(name, user):
+    said = {"yunikorn.apache.org/user.info": f'{{"user": "{user}", "groups": ["ml"]}}'}
+    return pod(name, annotations=said)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bound"),
+    [
+        pytest.param({"user_limit": {GPU: 8}}, 1, id="a namespace is one user whatever its pods say"),
+        pytest.param({"bounds": (Bound(users=("*",), limit={GPU: 8}),)}, 2, id="a queue that names users"),
+        pytest.param({"bounds": (Bound(groups=("ml",), limit={GPU: 8}),)}, 1, id="a queue that names groups"),
+    ],
+)
+def test_whose_pods_are(play, bounds, bound):
+    async def scene(play):
+        await play.nodes(3)
+        queues = (Queue("default", **bounds),)
+        async with play.scheduler(Config(queues=queues)) as scheduler:
+            await play.stage.make(_of("x-0", "ann"), _of("x-1", "bob"), _of("x-2", "ann"))
+            await play.until_bound("x-", count=bound)
+            await play.settle(scheduler)
+            assert sum(bool(node) for node in (await play.stage.nodes_of()).values()) == bound
 
     play(scene)
 

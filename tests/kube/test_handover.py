@@ -10,6 +10,7 @@ import pytest
 from tests.kube.proxy import Proxy, behind
 from tests.kube.test_faults import LEASE, check, process
 from tools.control_plane.stage import gang, node, pod
+from tutti.kube.placement import Written
 from tutti.kube.scheduler import Scheduler
 
 
@@ -94,6 +95,50 @@ def test_a_gang_that_was_mended_elsewhere_stays_there(play):
             assert scheduler.compare() == 0
 
     play(scene)
+
+
+def late(name):
+    """A pod that is unlike the members of its gang, and of a lower rank."""
+    return pod(name, "a", gpus=4, owner="job")
+
+
+@pytest.mark.parametrize("joined", [0, 1, 2])
+def test_who_came_late_to_a_gang_is_not_missed_by_the_next_leader_and_joins_when_there_is_room(play, joined):
+    """The leader that comes next knows nothing of who came first; those who have a place are the ones that count."""
+
+    async def scene(play):
+        await play.nodes(2)
+        if joined:
+            await play.stage.make_one(node("n2", gpus=4 * joined))
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("a", 2, owner="job"))
+            first = await play.until_bound("a-", count=2)
+            await play.stage.make(late("0-0"), late("0-1"))
+            if joined:
+                await play.until_bound("0-", count=joined)
+            await play.settle(scheduler)
+        async with play.scheduler() as scheduler:
+            await play.settle(scheduler)
+            (job,) = scheduler.jobs()
+            assert job.life.state == "running"
+            assert not job.life.lost
+            assert len(await play.bound("0-")) == joined
+            await play.stage.make_one(node("n3"))
+            await play.until_bound("0-", count=2)
+            assert await play.bound("a-") == first
+            await play.settle(scheduler)
+            assert scheduler.compare() == 0
+
+    play(scene)
+
+
+def test_what_was_written_down_of_a_gang_is_told_by_the_names_of_its_roles():
+    worker = Written([[("n0", 2)]], (1,), names=("worker",))
+    both = Written([[("n0", 2)], [("n1", 1)]], (1, 0), names=("worker", "master"))
+
+    assert worker.of(["master", "worker"]) == Written([[], [("n0", 2)]], (0, 1), names=("master", "worker"))
+    assert both.of(["master", "worker"]) == Written([[("n1", 1)], [("n0", 2)]], (0, 1), names=("master", "worker"))
+    assert both.of(["worker"]) is None
 
 
 def test_a_leader_that_slept_past_its_lease_leaves_the_rest_to_the_next(play, brief):

@@ -9,6 +9,7 @@ import pytest
 from tests.kube.proxy import Proxy, behind
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, node, pod
+from tutti.kube.config import Config
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -131,6 +132,128 @@ def test_pods_that_come_back_under_the_same_name(play):
             await until_whole(play, "a", 3)
             await play.settle(scheduler)
             assert scheduler.compare() == 0
+
+    play(scene)
+
+
+def test_a_node_that_goes_while_a_lost_member_comes_back(play):
+    """The place of the second that is lost comes only later: it is not forgotten that somebody is missing."""
+
+    async def scene(play):
+        await play.nodes(3)
+        async with behind(play) as (proxy, scheduler):
+            await play.stage.make(*gang("a", 3, owner="job"))
+            await until_whole(play, "a", 3)
+            held, goes_on = asyncio.Event(), asyncio.Event()
+
+            async def hold(request):
+                if "a-3/binding" in request.path:
+                    held.set()
+                    await goes_on.wait()
+
+            proxy.before = hold
+            await play.stage.remove(f"{PODS}/a-1")
+            async with controller(play, "a", 3):
+                await asyncio.wait_for(held.wait(), 60)
+                gone = (await play.stage.pods())["a-0"]["spec"]["nodeName"]
+                await play.stage.remove(f"/api/v1/nodes/{gone}")
+                await play.until(lambda: _is_short(scheduler, 2))
+                goes_on.set()
+                await play.until(lambda: _is_bound(play, "a-3"))
+                await play.settle(scheduler)
+                await play.stage.make_one(node("spare"))
+                await until_whole(play, "a", 3)
+                await play.settle(scheduler)
+                assert scheduler.compare() == 0
+
+    play(scene)
+
+
+async def _is_short(scheduler, members):
+    return sum(count for where in scheduler.mirror.gangs["default/a"].desired for _, count in where) == members
+
+
+async def _is_bound(play, name):
+    return (await play.stage.nodes_of()).get(name)
+
+
+def test_a_budget_that_never_lets_an_undone_start_go(play):
+    """One member never comes up, and the others may not be disturbed: that is told, and it becomes whole instead."""
+
+    async def scene(play):
+        await play.nodes(3)
+        await play.budget("a", 3)
+        things = gang("a", 3, owner="job", labels={"app": "a"})
+        things[3]["metadata"]["annotations"] = {"rig/never": ""}
+        await play.stage.make(*things)
+        async with play.scheduler(Config(up_within=1, evict_within=2)) as scheduler, controller(play, "a", 3):
+            await play.until(lambda: _heard(play, "EvictionBlocked"), "it is told")
+            await play.until(lambda: _heard(play, "Spared"), "it is told")
+            await until_whole(play, "a", 3)
+            await play.settle(scheduler)
+            state = {job.gang.name: job.life.state for job in scheduler.jobs()}
+            assert state["default/a"] == "running"
+            assert {"a-0", "a-1"} < set(await play.stage.pods())
+            assert scheduler.compare() == 0
+
+    play(scene)
+
+
+def test_a_budget_that_lets_only_a_part_of_a_gang_go(play):
+    """One of three has left when nobody else may: it is made again, and the gang whole where it was."""
+
+    async def scene(play):
+        await play.nodes(3)
+        await play.budget("a", 2)
+        things = gang("a", 3, owner="job")
+        for thing in things[1:3]:
+            thing["metadata"]["labels"] = {"app": "a"}
+        await play.stage.make(*things)
+        async with play.scheduler(Config(evict_within=2)) as scheduler, controller(play, "a", 3):
+            await until_whole(play, "a", 3)
+            await play.stage.make(*gang("high", 3, priorityClassName="high"))
+            await play.until(lambda: _heard(play, "Spared"), "it is told")
+            await until_whole(play, "a", 3)
+            await play.settle(scheduler)
+            assert {"a-0", "a-1"} < set(await play.stage.pods())
+            assert "a-2" not in await play.stage.pods()
+            assert not await play.bound("high-")
+            assert scheduler.compare() == 0
+
+    play(scene)
+
+
+async def _heard(play, reason):
+    events = await play.stage.items("/apis/events.k8s.io/v1/events")
+    return [event["note"] for event in events if event.get("reason") == reason]
+
+
+def test_another_member_that_goes_while_a_lost_one_comes_back(play):
+    """The place of the one that comes back is its own, whether it sits there yet or not."""
+
+    async def scene(play):
+        await play.nodes(5)
+        async with behind(play) as (proxy, scheduler):
+            await play.stage.make(*gang("a", 3, owner="job"))
+            await until_whole(play, "a", 3)
+            held, goes_on = asyncio.Event(), asyncio.Event()
+
+            async def hold(request):
+                if "a-3/binding" in request.path:
+                    held.set()
+                    await goes_on.wait()
+
+            proxy.before = hold
+            await play.stage.remove(f"{PODS}/a-1")
+            async with controller(play, "a", 3):
+                await asyncio.wait_for(held.wait(), 60)
+                await play.stage.remove(f"{PODS}/a-0")
+                await play.until(lambda: _is_bound(play, "a-4"))
+                goes_on.set()
+                await until_whole(play, "a", 3)
+                await play.settle(scheduler)
+                assert not scheduler.notices
+                assert scheduler.compare() == 0
 
     play(scene)
 

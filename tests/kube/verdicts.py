@@ -78,6 +78,9 @@ class Scene:
             api = "scheduling.volcano.sh/v1beta1"
             self.things += [self.thing("Queue", name, api=api) for name in ("team", "above")]
         self.tree: Object = {"name": "team"}
+        if "user.info" in row.key:
+            # Whose a pod is counts only where somebody asks for it.
+            self.tree["limits"] = [{"users": ["*"], "maxapplications": 9}]
         self.pods = [] if pods == "none" else [self.pod(at, pods == "bare", first) for at in range(4)]
         if self.is_job:
             self.things.append(self.thing("Workload", "w", {"podSets": [{"name": "main", "count": 2}]}))

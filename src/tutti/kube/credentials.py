@@ -47,15 +47,18 @@ class Credentials:
 
 
 def find(kubeconfig: str | None = None, context: str | None = None) -> Credentials:
-    """The file named, else $KUBECONFIG, else what a pod is given, else ~/.kube/config."""
-    named = kubeconfig or os.environ.get("KUBECONFIG", "").split(":")[0]
-    if named:
-        return from_file(Path(named).expanduser(), context)
+    """The file named, else those of $KUBECONFIG as one, else what a pod is given, else ~/.kube/config."""
+    if kubeconfig:
+        return from_file(Path(kubeconfig).expanduser(), context=context)
+    listed = [Path(name).expanduser() for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if listed:
+        # Of several, those that are there count, as kubectl has it.
+        return from_file(*([path for path in listed if path.exists()] or listed[:1]), context=context)
     if "KUBERNETES_SERVICE_HOST" in os.environ and (POD / "token").exists():
         return from_pod()
     usual = Path.home() / ".kube" / "config"
     if usual.exists():
-        return from_file(usual, context)
+        return from_file(usual, context=context)
     raise NotFound("no cluster is known here.", hint="--kubeconfig FILE, or set KUBECONFIG")
 
 
@@ -67,19 +70,21 @@ def from_pod(folder: Path = POD) -> Credentials:
     return Credentials(Target(host, port, tls), lambda: (folder / "token").read_text().strip(), namespace)
 
 
-def from_file(path: Path, context: str | None = None) -> Credentials:
-    """One context of a kubeconfig."""
-    config = read(path)
-    chosen = context or str(config.get("current-context") or "")
-    entry = named(config, "contexts", "context", chosen, path)
-    cluster = named(config, "clusters", "cluster", str(entry.get("cluster", "")), path)
-    user = named(config, "users", "user", str(entry.get("user", "")), path)
-    target = target_of(cluster, user, path, chosen)
-    return Credentials(target, token_of(user, path.parent), str(entry.get("namespace") or "default"), chosen)
+def from_file(*paths: Path, context: str | None = None) -> Credentials:
+    """One context of a kubeconfig; of several files, what an earlier one says counts."""
+    found = [(read(path), path) for path in paths]
+    chosen = context or next(
+        (str(config["current-context"]) for config, _ in found if config.get("current-context")), ""
+    )
+    entry, _ = named(found, "contexts", "context", chosen)
+    cluster, path = named(found, "clusters", "cluster", str(entry.get("cluster", "")))
+    user, whose = named(found, "users", "user", str(entry.get("user", "")))
+    target = target_of(cluster, path, user, whose, chosen)
+    return Credentials(target, token_of(user, whose.parent), str(entry.get("namespace") or "default"), chosen)
 
 
-def target_of(cluster: dict[str, Any], user: dict[str, Any], path: Path, context: str) -> Target:
-    """The server of a context, and how it is talked to."""
+def target_of(cluster: dict[str, Any], path: Path, user: dict[str, Any], whose: Path, context: str) -> Target:
+    """The server of a context, and how it is talked to; each entry with the file that it is in."""
     try:
         server = urlsplit(str(cluster.get("server", "")))
         host, port = server.hostname, server.port
@@ -90,7 +95,7 @@ def target_of(cluster: dict[str, Any], user: dict[str, Any], path: Path, context
     if server.scheme != "https":
         return Target(host, port or 80, None, server.path.rstrip("/"))
     try:
-        tls = context_of(cluster, user, path.parent)
+        tls = context_of(cluster, path.parent, user, whose.parent)
     except (OSError, ValueError) as problem:
         hint = "check certificate-authority, client-certificate and client-key"
         raise Misused(
@@ -113,20 +118,25 @@ def read(path: Path) -> dict[str, Any]:
     return config
 
 
-def named(config: dict[str, Any], many: str, one: str, name: str, path: Path) -> dict[str, Any]:
-    """The entry of a list that has this name."""
-    written = config.get(many)
-    entries = [entry for entry in written if isinstance(entry, dict)] if isinstance(written, list) else []
-    for entry in entries:
+def named(found: list[tuple[dict[str, Any], Path]], many: str, one: str, name: str) -> tuple[dict[str, Any], Path]:
+    """The first entry of the lists of that kind that has this name, and the file it is in."""
+    lists = [(config.get(many), path) for config, path in found]
+    entries = [
+        (entry, path)
+        for written, path in lists
+        for entry in (written if isinstance(written, list) else ())
+        if isinstance(entry, dict)
+    ]
+    for entry, path in entries:
         if entry.get("name") == name and isinstance(entry.get(one), dict):
-            return dict(entry[one])
-    known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-    raise Misused(f"no {one} is called {name!r}; known: {known}", where=str(path))
+            return dict(entry[one]), path
+    known = ", ".join(dict.fromkeys(str(entry.get("name")) for entry, _ in entries)) or "none"
+    raise Misused(f"no {one} is called {name!r}; known: {known}", where=", ".join(str(path) for _, path in found))
 
 
-def context_of(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    """Whom to trust, and the client's certificate where there is one."""
-    ca = content(cluster, "certificate-authority", folder)
+def context_of(cluster: dict[str, Any], at: Path, user: dict[str, Any], folder: Path) -> ssl.SSLContext:
+    """Whom to trust, and the client's certificate where there is one; files are named from where the entries are."""
+    ca = content(cluster, "certificate-authority", at)
     tls = ssl.create_default_context(cadata=ca.decode() if ca else None)
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname = False
@@ -156,7 +166,7 @@ def token_of(user: dict[str, Any], folder: Path) -> Callable[[], str]:
     if user.get("tokenFile"):
         return lambda: text_of(folder / str(user["tokenFile"]))
     if user.get("exec"):
-        return lambda: from_plugin(dict(user["exec"]))
+        return lambda: from_plugin(dict(user["exec"]), folder)
     return lambda: ""
 
 
@@ -168,12 +178,13 @@ def text_of(path: Path) -> str:
         raise TuttiError(f"the token file {str(path)!r} cannot be read: {problem}") from None
 
 
-def from_plugin(plugin: dict[str, Any]) -> str:
-    """The token an exec plug-in prints."""
+def from_plugin(plugin: dict[str, Any], folder: Path = Path()) -> str:
+    """The token an exec plug-in prints; one that is named by a path is looked for from where the entry is."""
     extra = {str(pair["name"]): str(pair["value"]) for pair in plugin.get("env") or []}
     version = plugin.get("apiVersion", "client.authentication.k8s.io/v1")
     ask = msgspec.json.encode({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}})
-    command = [str(plugin.get("command")), *map(str, plugin.get("args") or [])]
+    program = str(plugin.get("command"))
+    command = [str(folder / program) if os.sep in program else program, *map(str, plugin.get("args") or [])]
     try:
         done = subprocess.run(  # noqa: S603 - the user's own plug-in, named in their kubeconfig
             command, env=os.environ | extra | {"KUBERNETES_EXEC_INFO": ask.decode()}, capture_output=True, check=True

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 from tutti.engine.model import Gang, Node, Seats
@@ -141,6 +142,14 @@ class Fill(NamedTuple):
     node: str
 
 
+class Kept(Enum):
+    """Whether a disruption budget keeps pods that have to leave, and somebody was told."""
+
+    NO = auto()
+    YES = auto()
+    TOLD = auto()
+
+
 class GangSeen:
     """A gang: what was declared, which pods there are, and who sits where."""
 
@@ -150,6 +159,7 @@ class GangSeen:
         "asked",
         "awaiting",
         "away",
+        "barred",
         "declared",
         "desired",
         "failed_start",
@@ -158,6 +168,7 @@ class GangSeen:
         "is_entered",
         "is_foreign",
         "joined",
+        "kept",
         "key",
         "kin",
         "landed",
@@ -190,8 +201,7 @@ class GangSeen:
         self.gang: Gang | None = None
         """As it was last told to the engine."""
         self.kin: tuple[Kin, ...] = ()
-        self.awaiting = 0
-        self.wanted = 0
+        self.awaiting = self.wanted = 0
         """Members that must be there before it can start; `awaiting` of them are not."""
         self.problems: tuple[str, ...] = ()
         """What is wrong with how it is declared, as it was last looked at."""
@@ -215,10 +225,11 @@ class GangSeen:
         """How many of its minimum were bound when it was told to leave."""
         self.spared = 0.0
         """Until when it is not asked to leave again, by the monotonic clock."""
-        self.failed_start = ""
-        self.room_for = ""
-        self.up = False
-        self.ran = False
+        self.kept = Kept.NO
+        """Whether disruption budgets keep it where it has to leave."""
+        self.failed_start = self.room_for = self.barred = ""
+        """The last: why pods that are unlike all of its members do not join them while it runs."""
+        self.up = self.ran = False
         """All its members have run at once since it got its seats, or may have before we came."""
         self.lost = 0
         self.told: dict[str, object] = {}
@@ -268,6 +279,10 @@ class GangSeen:
             if kin not in first or order < first[kin]:
                 first[kin] = order
         return {kin: counted[kin] for kin in sorted(counted, key=lambda kin: first[kin])}
+
+    def bound_by_kin(self) -> dict[tuple[str, str], int]:
+        """How many live pods of each kin have a node."""
+        return Counter((pod.part, pod.wants.key) for pod in self.live if pod.node)
 
     def role_of(self, pod: Seen) -> int:
         """The role a pod is a member of, -1 where it is like none."""
@@ -352,9 +367,9 @@ class GangSeen:
 
     def clear(self) -> None:
         """It has no seats any more."""
-        self.desired, self.seats = [], {}
+        self.desired, self.seats, self.barred = [], {}, ""
         self.asked, self.up, self.leaving, self.lost = False, False, "", 0
-        self.failed_start, self.room_for, self.ran = "", "", False
+        self.failed_start, self.room_for, self.ran, self.kept = "", "", False, Kept.NO
         self.since = self.landed = 0
 
     def sit(self, seats: tuple[Seats, ...], nodes: Sequence[Node | None]) -> None:

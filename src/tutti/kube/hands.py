@@ -18,7 +18,7 @@ from tutti.jobs.kube.objects import Pod
 
 from . import placement
 from .api import BUSY, MERGE, Api, ApiError, Fenced
-from .gangs import Fill, GangSeen, Seat, Seen
+from .gangs import Fill, GangSeen, Kept, Seat, Seen
 from .http import Broken
 from .metrics import Metrics
 from .watch import pause
@@ -375,6 +375,7 @@ class Hands:
                 return
             if no.status == 429:
                 self.metrics.add("tutti_kube_evictions_blocked_total")
+                gang.kept = Kept.YES if gang.kept is Kept.NO else gang.kept
             self._later(gang, pod, attempt)
         except Broken:
             self._later(gang, pod, attempt)

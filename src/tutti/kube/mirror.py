@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from tutti.engine import events as ev
-from tutti.engine.model import Coupling, Gang, Job, Life, Listing, NodeState, Resizing, Seats, State
+from tutti.engine.model import Gang, Job, Life, Listing, NodeState, Seats, State
 from tutti.engine.world import World
 from tutti.jobs.kube.declared import Declared
 from tutti.jobs.kube.gang import NO_QUEUE, Facts, Kin, Translated, expected, translate
 from tutti.jobs.kube.gang import Ground as Known
 from tutti.jobs.kube.read import NO_ASIDE
 
+from . import late
 from .gangs import Fill, GangSeen, Seat, Seen, Where
 from .intake import Intake, moment
+from .losses import Counts, drops, is_loose, resized, short
+from .placement import Written
 
 FILLING = 0.1
 """Seconds after the latest pod of a gang that is not complete in which the next one is awaited."""
@@ -144,8 +147,9 @@ class Mirror(Intake):
             for uid in [uid for uid, seat in gang.seats.items() if seat.node == name]:
                 seat = gang.seats.pop(uid)
                 gang.give_up(seat.role, name)
-                gang.lost += 1
-                gang.up = False
+                if not is_loose(gang, seat.role):
+                    gang.lost += 1
+                    gang.up = False
                 if uid in self.pods:
                     self.recharge(self.pods[uid])
                 self.dirty_gangs[gang.key] = None
@@ -194,14 +198,14 @@ class Mirror(Intake):
         done = sum(pod.phase == "Succeeded" for pod in gang.pods.values())
         if done:
             said = msgspec.structs.replace(said, min=max(said.min - done, 1), parts={})
-        whose = next((pod.aside for pod in pods if pod.aside.user), NO_ASIDE)
+        whose = min((pod.aside for pod in pods if pod.aside.user), key=lambda said: said.user, default=NO_ASIDE)
         created = [pod.created for pod in gang.pods.values()]
         facts = Facts(
             submitted=min([*created, *([moment(said.created)] if said.created else [])], default=0) + gang.arrival,
             user=said.namespace,
             named=whose.user,
             groups=whose.groups,
-            application=next((pod.aside.application for pod in pods if pod.aside.application), ""),
+            application=min({pod.aside.application for pod in pods} - {""}, default=""),
             priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
             time=max((pod.time for pod in pods), default=0),
             tolerate={kin.wants.key: self.taints.tolerated(kin.wants) for kin in present},
@@ -215,11 +219,13 @@ class Mirror(Intake):
             max_wait=max((pod.aside.max_wait for pod in pods), default=0),
             now=self.now,
             estimate=self.estimates.get(said.owner, 0),
-            queue=next((pod.queue for pod in pods if pod.queue is not NO_QUEUE), NO_QUEUE),
+            queue=min({pod.queue for pod in pods} - {NO_QUEUE}, default=NO_QUEUE),
             refused=next((pod.refused for pod in pods if pod.refused), ""),
             movable=bool(pods) and all(pod.movable for pod in pods),
             gathers=any(present.values()) and not gang.is_seated and not any(pod.node for pod in pods),
             last=self._last(gang, said, present),
+            bound={} if gang.is_seated else gang.bound_by_kin(),
+            beside=late.beside(gang, present),
         )
         found = translate(said, present, known or self.known(), facts)
         found = found._replace(problems=(*found.problems, *found.notes))
@@ -228,13 +234,11 @@ class Mirror(Intake):
         return found._replace(awaiting=max(found.awaiting, 1)) if self.is_early(gang.key) else found
 
     def _last(self, gang: GangSeen, said: Declared, present: Mapping[Kin, int]) -> frozenset[tuple[str, str]]:
-        """Where any of them will do: kin that no node could hold. Who sits stays what it was when it was seated."""
-        if said.loose or len(present) < 2 or sum(present.values()) <= said.min:
+        """Where any of them will do: kin that no node could hold, or of which nobody is bound though others are."""
+        if said.loose or gang.is_seated or len(present) < 2 or sum(present.values()) <= said.min:
             return frozenset()
-        if gang.is_seated and gang.gang is not None:
-            roles = zip(gang.kin, gang.gang.roles, strict=True)
-            return frozenset(kin.alike for kin, role in roles if role.coupling is Coupling.LOOSE)
-        return frozenset(kin.alike for kin in present if not self.has_place(kin.wants))
+        bound = gang.bound_by_kin()
+        return frozenset(k.alike for k in present if not self.has_place(k.wants) or (bound and k.alike not in bound))
 
     def _of_gang(self, key: str, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         gang = self.gangs.get(key)
@@ -305,39 +309,8 @@ class Mirror(Intake):
         return [*events, *self._adopted(gang, numbers, now)]
 
     def _while_seated(self, gang: GangSeen, found: Translated, now: int) -> list[ev.Event]:
-        """What a seated gang's members ask for cannot change; how many there may be can."""
-        assert gang.gang is not None
-        new = dict(zip((kin.alike for kin in found.kin), found.gang.roles, strict=True))
-        there = {kin.alike: count for kin, count in gang.present().items()}
-        roles = []
-        resizing = found.gang.resizing
-        for kin, role, where in zip(gang.kin, gang.gang.roles, gang.desired, strict=True):
-            now_said = new.get(kin.alike)
-            if now_said is None or now_said.coupling is not role.coupling:
-                roles.append(role)
-                continue
-            least = min(now_said.min, max(role.min, sum(count for _, count in where)))
-            sizes = {"min": least, "want": now_said.want, "max": now_said.max}
-            if least < now_said.min:
-                # A minimum above what runs takes nothing away; whoever comes joins, and then it holds.
-                most = max(least, there.get(kin.alike, 0))
-                sizes |= {"want": most, "max": most}
-                resizing = Resizing.LIVE
-            roles.append(msgspec.structs.replace(role, **sizes, marks=now_said.marks))
-        told = msgspec.structs.replace(
-            gang.gang,
-            roles=tuple(roles),
-            priority=found.gang.priority,
-            queue=found.gang.queue,
-            user=found.gang.user,
-            groups=found.gang.groups,
-            counts_as=found.gang.counts_as,
-            resizing=resizing,
-            preemptible=found.gang.preemptible,
-            keeps_surplus=found.gang.keeps_surplus,
-            preempts=found.gang.preempts,
-            min_run=found.gang.min_run,
-        )
+        """What a seated gang's members ask for cannot change; how many there may be can, and others may join them."""
+        told = late.retold(gang, found)
         if told == gang.gang:
             return []
         gang.gang = told
@@ -376,8 +349,29 @@ class Mirror(Intake):
 
     def _of_seats(self, gang: GangSeen, numbers: Mapping[str, int], now: int) -> list[ev.Event]:
         """What became of the members that have seats."""
-        lost: dict[tuple[int, str], int] = {}
-        done: dict[tuple[int, str], int] = {}
+        given = numbered(gang.desired, numbers, gang.shapes) if gang.asked and not gang.surplus() else None
+        lost, done = self._gone(gang)
+        if gang.leaving:
+            return self._left(gang, now)
+        if not gang.seats:
+            return self._emptied(gang, now)
+        events: list[ev.Event] = []
+        if lost:
+            missed = sum(count for (role, _), count in lost.items() if not is_loose(gang, role))
+            gang.up = gang.up and not missed
+            gang.lost += missed
+            if given is not None:
+                # Whoever is lost while others get new seats leaves those to them, whether they sit there yet or not.
+                gang.asked = False
+                events.append(ev.Resized(now, gang.key, given))
+        for counts, is_loss in ((lost, True), (done, False)):
+            events += drops(gang, counts, numbers, now, is_loss)
+        return [*events, *self._settled(gang, numbers, now)]
+
+    def _gone(self, gang: GangSeen) -> tuple[Counts, Counts]:
+        """Who has left the seats: members that are lost, and those that are done."""
+        lost: Counts = {}
+        done: Counts = {}
         for uid, seat in list(gang.seats.items()):
             pod = gang.pods.get(uid)
             if pod is not None and pod.node == seat.node:
@@ -389,18 +383,11 @@ class Mirror(Intake):
                 if seat.leaving:
                     continue
                 counts = done if pod is not None and pod.phase == "Succeeded" else lost
-                if seat.bound or counts is done:
+                # Nobody keeps a place for a loose one, which may not come again.
+                if seat.bound or counts is done or is_loose(gang, seat.role):
                     counts[seat.role, seat.node] = counts.get((seat.role, seat.node), 0) + 1
                     gang.give_up(seat.role, seat.node)
-        if gang.leaving:
-            return self._left(gang, now)
-        if not gang.seats:
-            return self._emptied(gang, now)
-        events = [e for c, lose in ((lost, True), (done, False)) for e in _drops(gang, c, numbers, now, lose)]
-        if lost:
-            gang.up = False
-            gang.lost += sum(lost.values())
-        return [*events, *self._settled(gang, numbers, now)]
+        return lost, done
 
     def _is_stranded(self, pod: Seen) -> bool:
         """Told to go on a node that does not answer: it may be there for ever, and its place is taken by another."""
@@ -422,7 +409,7 @@ class Mirror(Intake):
             gang.asked = False
             seats = numbered(gang.desired, numbers, gang.shapes)
             if seats is not None:
-                events.append(ev.Resized(now, gang.key, seats))
+                events += resized(gang, seats, now)
         if not gang.up and not gang.lost and all(gang.pods[uid].phase == "Running" for uid in gang.seats):
             gang.up = gang.ran = True
             events.append(ev.Running(now, gang.key))
@@ -458,7 +445,7 @@ class Mirror(Intake):
     def listing(
         self,
         now: int,
-        targets: Mapping[str, list[Where]],
+        targets: Mapping[str, Written],
         leaving: Mapping[str, str] | None = None,
         away: Mapping[str, Gang] | None = None,
         may: Callable[[list[Fill]], bool] = lambda _: True,
@@ -502,18 +489,21 @@ class Mirror(Intake):
         return Job(job.gang, msgspec.structs.replace(job.life, **leaving))
 
     def _seat_again(
-        self, gang: GangSeen, found: Translated, target: list[Where] | None, may: Callable[[list[Fill]], bool]
+        self, gang: GangSeen, found: Translated, written: Written | None, may: Callable[[list[Fill]], bool]
     ) -> None:
         """Who is bound sits; the others are given what was written down for them, unless somebody has it by now."""
         gang.is_entered, gang.goes_on = True, False
         gang.gang, gang.kin, gang.awaiting, gang.problems = found.gang, found.kin, found.awaiting, found.problems
         bound = self.seat_bound(gang)
-        if target is None or len(target) != len(gang.kin):
+        target = written.of([role.name for role in found.gang.roles]) if written is not None else None
+        if target is None:
             return
-        seats, gang.desired = dict(gang.seats), [list(where) for where in target]
+        seats, gang.desired = dict(gang.seats), [list(where) for where in target.where]
         gang.goes_on = not gang.surplus() and may(gang.fills())
         gang.seats = seats
-        if not gang.goes_on:
+        if gang.goes_on:
+            gang.shapes = target.shapes
+        else:
             gang.desired = bound
 
     def _job(self, gang: GangSeen, known: Gang, numbers: Mapping[str, int], now: int) -> Job:
@@ -525,7 +515,7 @@ class Mirror(Intake):
         state = State.RUNNING if running else State.STARTING
         begun = min((gang.pods[uid].created for uid in gang.seats), default=now)
         life = Life(state, seats=seats, since=now, started=begun, first_started=begun)
-        return Job(known, life if gang.goes_on else _short(life, known, gang.bound))
+        return Job(known, life if gang.goes_on else short(life, known, gang.bound))
 
 
 def _is_away(gang: GangSeen) -> bool:
@@ -543,32 +533,9 @@ def _absent(seen: GangSeen, gang: Gang, now: int) -> Job | None:
     return Job(gang, Life(awaiting=seen.awaiting, since=now))
 
 
-def _short(life: Life, gang: Gang, bound: int) -> Life:
-    """A gang that sits below its minimum with nothing written down has lost members."""
-    pairs = list(zip(gang.roles, life.seats, strict=True))
-    missing = [max(role.min - held.members, 0) if role.coupling is Coupling.GANG else 0 for role, held in pairs]
-    if not any(missing) or not bound:
-        return life
-    first = next(node for held in life.seats for node in held.nodes)
-    lost = tuple(Seats((first,), (n,)) if n else Seats() for n in missing)
-    ranks = tuple((held.members,) if n else () for n, held in zip(missing, life.seats, strict=True))
-    return msgspec.structs.replace(life, state=State.DEGRADED, lost=lost, lost_ranks=ranks)
-
-
 def expected_kin(gang: GangSeen) -> Kin | None:
     """What the pods of a declared gang will be like."""
     return expected(gang.declared) if gang.declared is not None else None
-
-
-def _drops(
-    gang: GangSeen, counts: Mapping[tuple[int, str], int], numbers: Mapping[str, int], now: int, lost: bool
-) -> list[ev.Event]:
-    by_role: dict[int, dict[int, int]] = {}
-    for (role, node), count in counts.items():
-        if node in numbers:
-            by_role.setdefault(role, {})[numbers[node]] = count
-    kind = ev.MemberLost if lost else ev.MembersDone
-    return [kind(now, gang.key, role, tuple(n), tuple(n.values())) for role, n in by_role.items()]
 
 
 def numbered(where: list[Where], numbers: Mapping[str, int], shapes: tuple[int, ...] = ()) -> tuple[Seats, ...] | None:

@@ -1,6 +1,7 @@
 """The record that goes before the first bind: which seats a gang was given, so that a new leader can finish or undo."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tutti.jobs.kube.objects import Thing
@@ -77,6 +78,16 @@ class Written(NamedTuple):
     shapes: tuple[int, ...] = ()
     leaving: str | None = None
     """For whom it is being taken off its seats; None where it is not."""
+    names: tuple[str, ...] = ()
+    """Of its roles, in the same order."""
+
+    def of(self, roles: Sequence[str]) -> "Written | None":
+        """What was written down of each of these roles, nothing where it had none; None where it had others."""
+        at = {name: index for index, name in enumerate(self.names)}
+        if len(at) < len(self.where) or not at.keys() <= set(roles):
+            return None
+        where = [self.where[at[name]] if name in at else [] for name in roles]
+        return Written(where, tuple(self.shapes[at[name]] if name in at else 0 for name in roles), names=tuple(roles))
 
 
 def read(thing: Thing) -> tuple[str, Written]:
@@ -85,7 +96,8 @@ def read(thing: Thing) -> tuple[str, Written]:
     roles = [role for role in spec.get("roles") or [] if isinstance(role, dict)]
     where = [[(node, int(count)) for node, count in RUN.findall(str(role.get("seats", "")))] for role in roles]
     leaving = (thing.metadata.annotations or {}).get(LEAVING)
-    return str(spec.get("gang", "")), Written(where, tuple(int(role.get("shape") or 0) for role in roles), leaving)
+    shapes, names = tuple(int(r.get("shape") or 0) for r in roles), tuple(str(r.get("name", "")) for r in roles)
+    return str(spec.get("gang", "")), Written(where, shapes, leaving, names)
 
 
 def crd() -> dict[str, Any]:

@@ -47,9 +47,9 @@ class Queues:
         found: dict[str, Trait] = {}
         for whose in reversed(self._in_order()):
             found |= self._traits.get(whose, {})
-        if all(trait == NO_TRAIT for trait in found.values()):
-            return {}
         queues = self.all()
+        if all(trait == NO_TRAIT for trait in found.values()) and not any(queue.bounds for queue in queues.values()):
+            return {}
         return {name: _inherited(name, queues, found) for name in queues}
 
     def _in_order(self) -> list[str]:
@@ -70,8 +70,10 @@ class Queues:
 def _inherited(name: str, queues: Mapping[str, Queue], traits: Mapping[str, Trait]) -> Trait:
     """What a queue and those above it say; trees of queues that are circles end after a while."""
     line: list[Trait] = []
+    names_users = False
     while name in queues and len(line) < DEEPEST:
         line.append(traits.get(name, NO_TRAIT))
+        names_users = names_users or bool(queues[name].bounds)
         name = queues[name].parent
     return Trait(
         any(trait.lasting for trait in line),
@@ -79,6 +81,8 @@ def _inherited(name: str, queues: Mapping[str, Queue], traits: Mapping[str, Trai
         max((trait.preempts_after for trait in line), default=0),
         next((trait.refused for trait in line if trait.refused), ""),
         any(trait.by_user for trait in line),
+        names_users,
+        any(trait.applications for trait in line),
     )
 
 

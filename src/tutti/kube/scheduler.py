@@ -41,7 +41,7 @@ from .api import Api, ApiError, Fenced
 from .books import read_thing
 from .config import Config
 from .drift import drift
-from .gangs import GangSeen, Where
+from .gangs import GangSeen, Kept, Where
 from .hands import Hands
 from .http import Broken
 from .kinds import OWN, Served, served
@@ -215,12 +215,12 @@ class Scheduler:
             with contextlib.suppress(ApiError, Broken):
                 await self.glance()
 
-    def _take_stock(self, kept: dict[str, memory.Kept]) -> dict[str, list[Where]]:
+    def _take_stock(self, kept: dict[str, memory.Kept]) -> dict[str, placement.Written]:
         """Enter everything anew; answers with the starts that were written down and are not finished."""
         self.mirror.start_over()
         begun = {key: written for key, written in self.placements.items() if written.leaving is None}
-        unfinished = {key: written.where for key, written in begun.items() if self._is_unfinished(key, written.where)}
-        leaving = {key: for_whom for key, (_, _, for_whom) in self.placements.items() if for_whom is not None}
+        unfinished = {key: written for key, written in begun.items() if self._is_unfinished(key, written.where)}
+        leaving = {key: said.leaving for key, said in self.placements.items() if said.leaving is not None}
         now = moment()
         room = Room(self.mirror)
         listing = memory.restored(self.mirror.listing(now, unfinished, leaving, memory.away(kept), room.takes), kept)
@@ -237,7 +237,6 @@ class Scheduler:
         unfinished = self._take_stock(kept)
         for key in unfinished:
             if key in self.mirror.gangs and self.mirror.gangs[key].goes_on:
-                self.mirror.gangs[key].shapes = self.placements[key].shapes
                 self._fill(self.mirror.gangs[key])
         for key in self.placements:
             if key not in self.mirror.gangs or not any(True for _ in self.mirror.gangs[key].live):
@@ -405,12 +404,13 @@ class Scheduler:
         if not room_for and not owned:
             return Refused("nobody would make its pods again, so it is left as it is", NEVER)
         gang.leaving, gang.room_for = "evict", room_for
-        gang.left_at, gang.stood = time.monotonic(), min(gang.bound, gang.least)
+        gang.stood = min(gang.bound, gang.least)
         self.teller.preempted(gang, room_for or getattr(action, "why", ""))
         self._take_off(gang)
         return None
 
     def _take_off(self, gang: GangSeen) -> None:
+        gang.left_at = time.monotonic()
         self.hands.take_off(gang, list(gang.seats), gang.room_for)
         self._moved(gang)
 
@@ -463,22 +463,31 @@ class Scheduler:
                 self.compare()
 
     def _spare(self, gang: GangSeen, now: float) -> None:
-        """Who cannot be made to leave runs on: nothing of it is gone, and nobody is asked for ever."""
+        """Who cannot be made to leave stays, if all of it is there or can be made again: nobody is asked for ever."""
         if gang.spared and now > gang.spared:
             gang.spared = 0.0
             self.mirror.dirty_gangs[gang.key] = None
             self._changed.set()
+        if gang.leaving and gang.kept is Kept.YES:
+            gang.kept = Kept.TOLD
+            self.teller.kept(gang)
         whole = all(uid in gang.pods and not gang.pods[uid].deleting for uid in gang.seats)
-        late = gang.leaving == "evict" and now - gang.left_at > self.config.evict_within
-        if not (late and whole and gang.bound >= gang.stood):
+        if not (gang.leaving and whole and now - gang.left_at > self.config.evict_within):
             return
+        if gang.bound >= gang.stood or all(gang.pods[uid].controller for uid in gang.seats):
+            self._stay(gang, now)
+
+    def _stay(self, gang: GangSeen, now: float) -> None:
+        """It keeps the seats it had. Of whom somebody has gone already may be whole again when they are made anew."""
+        if gang.leaving == "evict":
+            self.mirror.news.append(ev.Stays(moment(), gang.key))
         for seat in gang.seats.values():
             seat.leaving = False
         gang.leaving, gang.room_for, gang.spared = "", "", now + self.config.evict_within
+        gang.kept, gang.failed_start, gang.since = Kept.NO, "", time.monotonic_ns()
         self.hands.do(lambda: self.hands.mark(gang.key, None))
         self.metrics.add("tutti_kube_spared_total")
         self.teller.spared(gang)
-        self.mirror.news.append(ev.Stays(moment(), gang.key))
         self.mirror.dirty_gangs[gang.key] = None
         self._changed.set()
 

@@ -65,7 +65,11 @@ no great cost.
 """
 ELABORATE = 0.05
 """Seconds that one round may spend on working out numbers for its sentences."""
-NO_ROOM = News("waiting", Token.NO_CAPACITY.value, "its gang runs without it; no node has room for it now")
+NO_ROOM = News(
+    "waiting",
+    Token.NO_CAPACITY.value,
+    "its gang runs without it; no node has room for it now, or a limit of its queue is reached",
+)
 NO_PLACE = News("waiting", Token.NEVER_FITS.value, "its gang runs without it; no node could hold it even when empty")
 CONTROLLED = frozenset({"coscheduling", "koordinator"})
 """Dialects with a controller that may write the status of groups."""
@@ -228,8 +232,16 @@ class Teller:
         if not gang.up or gang.pending or gang.leaving or len(gang.pods) <= len(gang.seats):
             return []
         waiting = [pod for pod in gang.pods.values() if pod.can_be_placed and pod.uid not in gang.seats]
-        said = [(pod, NO_ROOM if self.mirror.has_place(pod.wants) else NO_PLACE) for pod in waiting]
-        return [(pod, news) for pod, news in said if pod.told != told_as(news)]
+        said = [(pod, self._why_left(gang, pod)) for pod in waiting]
+        return [(pod, news) for pod, news in said if news is not None and pod.told != told_as(news)]
+
+    def _why_left(self, gang: GangSeen, pod: Seen) -> News | None:
+        if not self.mirror.has_place(pod.wants):
+            return NO_PLACE
+        if gang.role_of(pod) >= 0:
+            return NO_ROOM
+        text = f"its gang runs without it, and it does not join: {gang.barred} cannot be honoured"
+        return News("waiting", Token.UNSUPPORTED.value, text) if gang.barred else None
 
     def _newcomers(self, gang: GangSeen, news: News) -> list[Seen]:
         """Pods that came when it had been told why their gang waits."""
@@ -390,9 +402,16 @@ class Teller:
         self._event(gang, "HeldPartial", News("waiting", "Held", text))
         self.look()
 
+    def kept(self, gang: GangSeen) -> None:
+        """A gang was told to leave, and disruption budgets do not let it go yet."""
+        why = f"makes room for {gang.room_for}" if gang.room_for else gang.failed_start or "has to leave"
+        text = f"{why}; disruption budgets keep its pods, which are asked again until they may go"
+        self._event(gang, "EvictionBlocked", News("waiting", "", text))
+        self.look()
+
     def spared(self, gang: GangSeen) -> None:
         """A gang was told to leave, and disruption budgets kept it."""
-        text = "disruption budgets keep its pods, so it runs on and others are looked for"
+        text = "disruption budgets keep its pods, so it stays where it is and others are looked for"
         self._event(gang, "Spared", News("running", "", text))
         self.look()
 

@@ -259,7 +259,7 @@ def _yunikorn_trait(name: str, entry: dict[str, Any], bounds: tuple[Bound, ...],
     )
     delay = reading.time(properties.get("preemption.delay"), f"queue {name}: preemption.delay")
     by_user = any(bound.users or bound.groups for bound in bounds)
-    return Trait(lasting=policy == "disabled", polite=policy == "fence", preempts_after=delay, by_user=by_user)
+    return Trait(policy == "disabled", policy == "fence", delay, by_user=by_user, applications=True)
 
 
 class Entry(NamedTuple):
@@ -332,7 +332,7 @@ def _of_namespace(mirror: Mirror, thing: Thing, gone: bool) -> None:
     reading = Reading()
     most = _most(written[3], f"annotation {YUNIKORN}namespace.maxApps", reading)
     queue = Queue(name, parent=written[2] or "", guarantee=guarantee, limit=limit, max_running=most)
-    mirror.queues.put(NAMESPACES, queue)
+    mirror.queues.put(NAMESPACES, queue, Trait(applications=True))
     _tell(mirror, thing, reading.problems)
 
 

@@ -4,12 +4,18 @@ from uuid import uuid4
 
 from tutti.engine.model import Token
 from tutti.engine.plan import Reason
+from tutti.jobs.kube.gang import NO_QUEUE
 
 from .gangs import GangSeen
 from .lease import stamp
 
 COMPONENT = "tutti"
-WARNINGS = frozenset({"FailedScheduling", "HeldPartial", "MembersLost", "Misdeclared", "Preempted", "StatusRefused"})
+WARNINGS = frozenset(
+    {
+        *("FailedScheduling", "HeldPartial", "EvictionBlocked", "MembersLost"),
+        *("Misdeclared", "Preempted", "StatusRefused"),
+    }
+)
 
 
 def event(about: dict[str, str], reason: str, note: str) -> dict[str, object]:
@@ -46,8 +52,22 @@ def disagreements(gang: GangSeen, elsewhere: list[str]) -> list[str]:
             found.append(f"its pods have {theirs} and its group {gang.gang.priority}; the group's counts")
     elif len(priorities) > 1:
         found.append(f"its pods have {theirs}; the highest counts")
+    found += _whose(gang)
     if elsewhere:
         found.append(f"pods of it ask for another scheduler ({', '.join(elsewhere)}) and do not count")
+    return found
+
+
+def _whose(gang: GangSeen) -> list[str]:
+    """Queues and users that its pods name, if they do not agree on them."""
+    asked = {pod.queue for pod in gang.live} - {NO_QUEUE}
+    queues = sorted({said.ours or said.theirs or said.local for said in asked})
+    users = sorted({pod.aside.user for pod in gang.live} - {""})
+    found = []
+    if len(queues) > 1 and gang.gang is not None:
+        found.append(f"its pods name different queues {', '.join(queues)}; it is in {gang.gang.queue}")
+    if len(users) > 1 and gang.gang is not None and gang.gang.user in users:
+        found.append(f"its pods are of different users {', '.join(users)}; it counts as {gang.gang.user}'s")
     return found
 
 

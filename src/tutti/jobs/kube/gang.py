@@ -32,6 +32,10 @@ from .wants import HOSTNAME, Wants
 NODE = "node"
 YUNIKORN = "yunikorn"
 USER = "annotation yunikorn.apache.org/user.info"
+POD = "pod"
+"""The dialect of a pod that declares nothing: it is a gang of one."""
+AUTOGEN = "autogen"
+"""The application that YuniKorn makes, in each namespace, of pods that name none."""
 NOBODY = "nobody"
 """Whose pods YuniKorn takes those for that do not say whose they are."""
 STALE = 10 * MINUTE
@@ -64,6 +68,10 @@ class Trait(Data, frozen=True):
     """What it asks of their nodes, or of them, that cannot be had."""
     by_user: bool = False
     """It bounds what users have, as YuniKorn names them."""
+    names_users: bool = False
+    """It bounds what users have that it names, whoever says so."""
+    applications: bool = False
+    """It is of YuniKorn: pods that name no application are one together."""
 
 
 NO_TRAIT = Trait()
@@ -158,12 +166,16 @@ class Facts(NamedTuple):
     """Its pods say that they may be started anew elsewhere."""
     last: frozenset[tuple[str, str]] = frozenset()
     """Kin that no node could hold: they count towards a minimum only where the others are too few for it."""
+    bound: Mapping[tuple[str, str], int] = {}
+    """Pods of each kin that have a node: they count towards a minimum first."""
+    beside: frozenset[tuple[str, str]] = frozenset()
+    """Kin that do not count towards a minimum, because their gang has started without them."""
 
 
 def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, facts: Facts = Facts()) -> Translated:  # noqa: B008
     """The gang that the declaration and the pods make together; `present` counts pods by kin, in order of rank."""
     absent = _absent(declared, present)
-    counted = _sizes(declared, present, absent, facts.last)
+    counted = _sizes(declared, present, absent, facts)
     wanted = max(sum(low for _, low, _ in counted) + absent, declared.min)
     there = sum(min(present[kin], low) for kin, low, _ in counted)
     awaiting = 0 if declared.loose else wanted - there
@@ -195,7 +207,7 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
         queue=queue,
         user=user,
         groups=groups,
-        counts_as=f"{declared.namespace}/{facts.application}" if facts.application else "",
+        counts_as=_counts_as(declared, facts, trait),
         priority=priority,
         submitted=facts.submitted,
         estimate=_estimate(declared.time or facts.time or facts.estimate or declared.limit),
@@ -217,10 +229,20 @@ def translate(declared: Declared, present: Mapping[Kin, int], ground: Ground, fa
 
 
 def _whose(declared: Declared, facts: Facts, trait: Trait) -> tuple[str, tuple[str, ...]]:
-    """The user and the groups it is counted with: as its pods say; else YuniKorn's nobody where that has limits."""
-    if facts.named or not trait.by_user:
-        return facts.named or facts.user or declared.namespace, facts.groups
-    return NOBODY, (NOBODY,)
+    """The user and the groups it is counted with: its namespace, which nobody can make up.
+
+    Where its queue names users it is as its pods say; else YuniKorn's nobody, where YuniKorn has limits.
+    """
+    if facts.named and (trait.by_user or trait.names_users):
+        return facts.named, facts.groups
+    return (NOBODY, (NOBODY,)) if trait.by_user else (facts.user or declared.namespace, ())
+
+
+def _counts_as(declared: Declared, facts: Facts, trait: Trait) -> str:
+    """What it is a part of where running gangs are counted; YuniKorn makes one application of pods that name none."""
+    if facts.application:
+        return f"{declared.namespace}/{facts.application}"
+    return f"{declared.namespace}/{AUTOGEN}" if trait.applications and declared.dialect == POD else ""
 
 
 def _shared(declared: Declared, counted: list[tuple[Kin, int, int]]) -> tuple[str, str]:
@@ -306,30 +328,31 @@ def _absent(declared: Declared, present: Mapping[Kin, int]) -> int:
     return 0 if parts <= {""} else sum(part.min for name, part in declared.parts.items() if name and name not in parts)
 
 
-def _sizes(
-    declared: Declared, present: Mapping[Kin, int], absent: int, last: frozenset[tuple[str, str]]
-) -> list[tuple[Kin, int, int]]:
+def _sizes(declared: Declared, present: Mapping[Kin, int], absent: int, facts: Facts) -> list[tuple[Kin, int, int]]:
     """How many members of each kin must, and may, start: minimums of parts first, the rest in order of rank."""
     sizes = dict.fromkeys(present, 0)
     if declared.loose:
         return [(kin, 0, count) for kin, count in present.items()]
-    ranked = {kin: present[kin] for kin in sorted(present, key=lambda kin: kin.alike in last)}
+    needed = [kin for kin in present if kin.alike not in facts.beside]
+    ranked = sorted(needed, key=lambda kin: kin.alike in facts.last)
     for name, part in declared.parts.items():
-        _allot(sizes, {kin: n for kin, n in ranked.items() if kin.part == name}, part.min)
+        _allot(sizes, [kin for kin in ranked if kin.part == name], part.min, facts.bound, present)
     left = max(declared.min - sum(sizes.values()) - absent, 0)
-    room = {kin: count - sizes[kin] for kin, count in ranked.items()}
-    _allot(sizes, room, left)
+    _allot(sizes, ranked, left, facts.bound, present)
     return [(kin, low, max(low, present[kin])) for kin, low in sizes.items()]
 
 
-def _allot(sizes: dict[Kin, int], room: Mapping[Kin, int], wanted: int) -> None:
-    """Give out a minimum over pods that are there; what is missing is expected of the last kind."""
-    for kin, count in room.items():
-        given = min(wanted, max(count, 0))
+def _allot(
+    sizes: dict[Kin, int], among: list[Kin], wanted: int, bound: Mapping[tuple[str, str], int], there: Mapping[Kin, int]
+) -> None:
+    """Give out a minimum over pods that are there, bound ones first; what is missing is expected of the last kind."""
+    first = [(kin, bound[kin.alike]) for kin in among if kin.alike in bound]
+    for kin, count in first + [(kin, there[kin]) for kin in among]:
+        given = min(wanted, max(min(count, there[kin]) - sizes[kin], 0))
         sizes[kin] += given
         wanted -= given
-    if wanted and room:
-        sizes[list(room)[-1]] += wanted
+    if wanted and among:
+        sizes[among[-1]] += wanted
 
 
 def _names(parts: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from tutti.engine.model import SECOND
 
 from .declared import MOVABLE, QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
-from .gang import NO_QUEUE, Asked
+from .gang import NO_QUEUE, POD, Asked
 from .objects import Meta, Pod, PodSpec, Thing
 from .verdicts.all import ON_GROUPS, ON_PODS, refused_by, strange, unknown_fields
 
@@ -37,8 +37,7 @@ BY_GROUP = {
     kueue.GROUP: kueue,
     **dict.fromkeys(volcano.GROUPS, volcano),
 }
-OURS = "pod"
-"""The dialect of a pod that declares nothing: it is a gang of one."""
+OURS = POD
 QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE, volcano.QUEUE_LABEL)
 """Labels and annotations of pods by which dialects name a queue."""
 LASTS = {
@@ -213,7 +212,7 @@ def aside(pod: Pod) -> Aside:
         tuple(reading.problems),
         user,
         groups,
-        yunikorn.application(both),
+        yunikorn.counted(pod),
     )
 
 

@@ -17,6 +17,8 @@ KINDS: set[str] = set()
 APP, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
 POLICY = "yunikorn.apache.org/schedulingPolicyParameters"
 USER = "yunikorn.apache.org/user.info"
+UNIQUE = "-uniqueautogen"
+"""How a name ends that YuniKorn's admission controller writes where each pod is to be an application."""
 PARAMETERS = ("placeholderTimeoutInSeconds", "gangSchedulingStyle")
 TASK_GROUPS, TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 
@@ -112,6 +114,12 @@ def nameless(pod: Pod) -> str:
 def application(both: Mapping[str, str]) -> str:
     """The application that labels and annotations of a pod name; nothing where they name none."""
     return both.get(APP) or both.get("applicationId") or both.get("spark-app-selector") or ""
+
+
+def counted(pod: Pod) -> str:
+    """The application that a pod is counted with: one of its own where YuniKorn was told to make one for each pod."""
+    name = application(_written(pod))
+    return f"{name} {pod.metadata.uid}" if name.endswith(UNIQUE) else name
 
 
 def user(both: Mapping[str, str], reading: Reading) -> tuple[str, tuple[str, ...]]:

@@ -42,6 +42,7 @@ ROWS = (
         f"annotation {PREFIX}user.info",
         '{"user": "ann", "groups": ["ml"]}',
         "whose it is, and the groups of that user, for `limits` of queues",
+        beside=((f"label {PREFIX}queue", "root.team"),),
     ),
     honoured(POD, f"label {PREFIX}queue", "root.team", "the queue it waits in; an annotation will do"),
     honoured(POD, "label queue", "root.team", "the same, older"),
