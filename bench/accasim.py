@@ -33,13 +33,13 @@ def library() -> Path:
     return folder
 
 
-def jobs_per_s(log: Path, processors: int, jobs: int) -> float:
-    """Jobs per second of processor time under EASY, on the first so many jobs of a log."""
+def jobs_per_s(log: Path, nodes: int, jobs: int, each: int = 1) -> float:
+    """Jobs per second of processor time under EASY: the first jobs of a log, on nodes of so many processors."""
     lines = [line for line in log.read_text().splitlines() if line.strip() and not line.startswith(";")][:jobs]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "log.swf").write_text("\n".join(lines) + "\n")
-        machine = {"groups": {"all": {"core": 1}}, "resources": {"all": processors}, "start_time": 0}
+        machine = {"groups": {"all": {"core": each}}, "resources": {"all": nodes}, "start_time": 0}
         (place / "machine.json").write_text(json.dumps(machine))
         done = subprocess.run(
             [sys.executable, "-c", RUN],

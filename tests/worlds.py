@@ -495,7 +495,7 @@ def mishaps(draw: st.DrawFn, built: Builder, now: int, reach: Reach) -> None:
     kinds = ["node", "window"] if not reach.plain or not world.classes.load(world.node_index[node]) else ["window"]
     if seated:
         kinds += ["ended", "leaving", "estimated"]
-        kinds += [] if reach.plain else ["member", "progress", "interrupted", "smaller"]
+        kinds += [] if reach.plain else ["member", "progress", "interrupted", "smaller", "joined"]
     kind = draw(st.sampled_from(kinds))
     at = draw(st.integers(100, now // SECOND)) * SECOND
     gang = draw(st.sampled_from(seated)) if seated else ""
@@ -516,6 +516,8 @@ def mishaps(draw: st.DrawFn, built: Builder, now: int, reach: Reach) -> None:
         built.add(ev.Reported(at, gang, Progress(draw(st.integers(0, 50)), steps, rate, at, at)))
     elif kind == "smaller":
         built.add(ev.Changed(at, made_smaller(built.world, gang)))
+    elif kind == "joined":
+        built.add(ev.Changed(at, with_another(built.world, gang, draw(roles("late", (), reach)))))
     else:
         draw(losses(built, gang, at))
 
@@ -526,6 +528,15 @@ def made_smaller(world: World, name: str) -> Gang:
     assert job is not None
     roles = tuple(msgspec.structs.replace(role, min=1, want=1, max=1) for role in job.gang.roles)
     return msgspec.structs.replace(job.gang, roles=roles, resizing=Resizing.LIVE, sheds=True)
+
+
+def with_another(world: World, name: str, role: Role) -> Gang:
+    """A running gang that members of another kind have come to, for whom nobody waits."""
+    job = world.jobs[world.slots[name]]
+    assert job is not None
+    mine = job.gang.roles
+    late = msgspec.structs.replace(role, name=f"late{len(mine)}", min=0, coupling=Coupling.LOOSE, segment=None)
+    return msgspec.structs.replace(job.gang, roles=(*mine, late))
 
 
 @st.composite

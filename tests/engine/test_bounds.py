@@ -11,8 +11,8 @@ from tutti.engine.decide import decide
 from tutti.engine.edit import SetQueue, edited
 from tutti.engine.explain import explain
 from tutti.engine.forecast import roll
-from tutti.engine.model import HOUR, SECOND, Bound, Kind, Queue, Seats, Token
-from tutti.engine.plan import Plan, Start
+from tutti.engine.model import HOUR, SECOND, Bound, Coupling, Kind, Queue, Resizing, Seats, Token
+from tutti.engine.plan import Grow, Plan, Start
 from tutti.engine.policy import Order, Policy, Reservation, Term
 from tutti.engine.remedy import remedies
 from tutti.engine.twin import world_of
@@ -240,3 +240,128 @@ def test_the_check_sees_a_turn_that_was_promised_to_somebody_else():
     found = next(one for one in check(view, plan, POLICY) if one.rule is Rule.PROMISE)
     assert found.gang == "wide"
     assert "would run 2 gangs, and at most 1 may when it was promised a start" in found.sentence
+
+
+def test_who_has_no_name_is_counted_for_itself_and_not_with_everybody():
+    bounds = (Bound(users=("*",), max_running=2, limit={"gpu": 8}),)
+    world = drawn("8 8", Queue("research", max_running=5, limit={"gpu": 16}, bounds=bounds))
+    seat(world, gang("mine", 1, 4, queue="research"), "n0")
+    seat(world, gang("theirs", 1, 4, queue="research", user="bob"), "n0")
+    submit(world, gang("new", 1, 4, queue="research"), gang("more", 1, 4, queue="research", submitted=1))
+
+    assert told(world) == "new@n1 more:QuotaReached"
+    detail = decide(world.view(), 0, POLICY).answers["more"].detail
+    assert detail == "user without a name runs 2 gangs of at most 2 in queue research"
+
+
+def test_of_several_bounds_the_one_is_named_where_an_end_helps():
+    """The end of the other user's gang would leave this one over the bound of its own user."""
+    world = drawn("8", *queues(max_running=2, bounds=(Bound(users=("ann",), max_running=1),)))
+    seat(world, gang("a", queue="research", user="ann", run_s=1000), "n0")
+    seat(world, gang("b", queue="research", user="bob", run_s=10), "n0")
+    submit(world, gang("new", queue="research", user="ann"))
+    reason = decide(world.view(), 0, POLICY).answers["new"]
+
+    assert (reason.detail, reason.blockers) == ("user ann runs 1 gang of at most 1 in queue research", ("a",))
+    world.apply(ev.Ended(SECOND, "a"))
+    assert told(world, SECOND) == "new@n0"
+
+
+def test_who_runs_above_a_bound_that_was_lowered_runs_on():
+    world = drawn("8", *queues(max_running=1))
+    for name in "abc":
+        seat(world, gang(name, queue="research"), "n0")
+    submit(world, gang("new", queue="research"))
+
+    assert told(world) == "new:QuotaReached"
+    assert decide(world.view(), 0, POLICY).answers["new"].detail == "queue research runs 3 gangs of at most 1"
+    assert "a, b and c end" in [remedy.short for remedy in remedies(world.view(), 0, POLICY, "new")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "raised"),
+    [
+        pytest.param(
+            {"user_limit": {"gpu": 3}, "bounds": (Bound(users=("ann",), limit={"gpu": 10}),)},
+            "research: user_limit = {gpu = 4}",
+            id="one that is high enough stays",
+        ),
+        pytest.param(
+            {"bounds": (Bound(users=("ann",), groups=("ml",), limit={"gpu": 3}),)},
+            "research: bounds = [{users = [ann], groups = [ml], limit = {gpu = 6}}]",
+            id="one about a user and a group",
+        ),
+    ],
+)
+def test_bounds_are_raised_never_lowered(fields, raised):
+    world = drawn("8", Queue("research", **fields))
+    seat(world, gang("a", 1, 2, queue="research", user="ann", groups=("ml",)), "n0")
+    seat(world, gang("b", 1, 2, queue="research", user="bob", groups=("ml",)), "n0")
+    submit(world, gang("new", 1, 2, queue="research", user="ann", groups=("ml",)))
+
+    assert raised in [remedy.short for remedy in remedies(world.view(), 0, POLICY, "new")]
+
+
+def growing(limit, **fields):
+    """An elastic gang with room to grow, and one of its queue that was promised a start when others end."""
+    world = drawn("8 8 8 8 8 8", *queues(**limit))
+    role = {"want": 3, "max": 3, **fields}
+    seat(world, gang("elastic", 1, 8, queue="research", user="ann", run_s=10_000, **role), "n0")
+    seat(world, gang("r", 3, 8, queue="other", run_s=1000), "n1 n2 n3")
+    return submit(world, gang("wide", 3, 8, queue="research", user="ann", run_s=100), at=700 * SECOND)
+
+
+@pytest.mark.parametrize("fields", [{"resizing": Resizing.LIVE}, {"coupling": Coupling.LOOSE}], ids=["live", "loose"])
+@pytest.mark.parametrize(
+    ("limit", "grown"),
+    [
+        pytest.param({}, "n0,n4,n5", id="no limit"),
+        pytest.param({"limit": {"gpu": 40}}, "n0,n4", id="of the queue"),
+        pytest.param({"user_limit": {"gpu": 40}}, "n0,n4", id="of every user"),
+        pytest.param({"bounds": (Bound(users=("ann",), limit={"gpu": 40}),)}, "n0,n4", id="of a user"),
+    ],
+)
+def test_who_grows_leaves_of_a_limit_what_is_promised(limit, grown, fields):
+    world = growing(limit, **fields)
+    now = 700 * SECOND
+    assert told(world, now) == f"wide>1000@n1,n2,n3 elastic+@{grown}"
+
+    carry_out(world, decide(world.view(), now, POLICY), now, settle=True)
+    world.apply(ev.Ended(1000 * SECOND, "r"))
+    assert "wide@n1,n2,n3" in told(world, 1000 * SECOND)
+
+
+def test_two_that_grow_leave_it_together():
+    world = growing({"limit": {"gpu": 48}}, resizing=Resizing.LIVE, max=2, want=2)
+    seat(world, gang("other", 1, 4, queue="research", run_s=10_000, max=2, want=2, resizing=Resizing.LIVE), "n4")
+    found = told(world, 700 * SECOND)
+
+    assert found == "wide>1000@n1,n2,n3 elastic+@n0,n5 other+@n4*2"
+    found = told(tight(world, 44), 700 * SECOND)
+    assert found.count("+@") == 1
+
+
+def tight(world, most):
+    world.apply(ev.QueueSet(0, Queue("research", limit={"gpu": most})))
+    return world
+
+
+def test_the_check_sees_growth_that_takes_what_was_promised():
+    world = growing({"limit": {"gpu": 32}}, resizing=Resizing.LIVE)
+    now = 700 * SECOND
+    carry_out(world, decide(world.view(), now, POLICY), now)
+    view = world.view()
+    plan = Plan(view.number, now, (Grow("elastic", view.number, seats=(Seats((0, 4), (1, 1)),)),))
+
+    found = next(one for one in check(view, plan, POLICY) if one.rule is Rule.PROMISE)
+    assert found.gang == "wide"
+    assert "would hold 40 gpu, and the limit is 32 when it was promised a start" in found.sentence
+
+
+def test_all_who_wait_for_a_bound_hear_the_same():
+    """It is worked out once: hundreds may wait for a bound that hundreds are under."""
+    world = seat(drawn("8", *queues(max_running=1)), gang("a", queue="research"), "n0")
+    submit(world, *(gang(f"w{at}", queue="research") for at in range(3)))
+    answers = decide(world.view(), 0, POLICY).answers
+
+    assert answers["w0"] is answers["w1"] is answers["w2"]

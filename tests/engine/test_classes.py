@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tutti.engine import classes as partition
 from tutti.engine import holdings
 from tutti.engine.classes import Classes, Trait
+from tutti.engine.late import Late
 from tutti.engine.model import Node
 
 ROOM = (64, 1000)
@@ -105,3 +106,45 @@ def test_a_node_that_is_named_twice_gets_both():
     classes.shift((3, 3, 4), (1, 1, 1), 0, 0, 1, ASKS[0])
 
     assert [classes.load(node) for node in (3, 4)] == [((0, 0, 2),), ((0, 0, 1),)]
+
+
+@given(stories)
+def test_what_is_entered_late_is_what_would_have_been_entered_at_once(story):
+    late, at_once = Late(empty()), empty()
+    late.open(0)
+    seated: dict[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    for slot, role, counts in story:
+        ask = ASKS[(slot + role) % len(ASKS)]
+        before = seated.pop((slot, role), None)
+        nodes, members = before or (tuple(counts), tuple(counts.values()))
+        if before and slot % 2:
+            # Not the very record it was given with, as after a restart.
+            nodes = (*nodes,)
+        for each in (late, at_once):
+            each.shift(nodes, members, slot, role, -1 if before else 1, ask)
+        if not before:
+            seated[slot, role] = nodes, members
+
+    assert [late.open(resource) for resource in range(len(ROOM))] == at_once.open()
+    settled = late.settled()
+    assert [settled.load(node) for node in range(NODES)] == [at_once.load(node) for node in range(NODES)]
+    assert settled.free[:, settled.of[:NODES]].tolist() == at_once.free[:, at_once.of[:NODES]].tolist()
+
+
+def test_what_came_and_went_leaves_no_trace():
+    late = Late(empty())
+    nodes, members = (1, 2), (1, 1)
+    before = late.settled().of.tolist()
+    late.shift(nodes, members, 0, 0, 1, ASKS[0])
+    late.shift(nodes, members, 0, 0, -1, ASKS[0])
+    assert late.settled().of.tolist() == before
+
+
+def test_where_more_is_taken_than_there_is_what_is_free_is_not_counted_ahead():
+    late = Late(empty())
+    for slot in range(2):
+        late.shift((0,), (40,), slot, 0, 1, (1, 0))
+    everywhere = (NODES - 1) * ROOM[0]
+    assert late.open(0) == everywhere, "a node that has less than nothing counts as one that has nothing"
+    late.shift((0,), (40,), 1, 0, -1, (1, 0))
+    assert late.open(0) == everywhere + ROOM[0] - 40

@@ -7,7 +7,7 @@ from tests.clusters import brief, drawn, gang, seat, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, Arrange, Gang, NodeState, OnLoss, Resizing, Role, Seats, Shape
+from tutti.engine.model import HOUR, Arrange, Coupling, Gang, Near, NodeState, OnLoss, Resizing, Role, Seats, Shape
 from tutti.engine.policy import Placing
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
@@ -70,3 +70,21 @@ def test_a_repair_that_spans_nodes_keeps_others_away_that_do():
     world.apply(ev.MemberLost(1, "g", 0, (0,), (1,)))
     submit(world, gang("new", 3, run_s=100), at=2)
     assert planned(world).startswith("g~@n0,n1 new>")
+
+
+@pytest.mark.parametrize(("level", "sits"), [("node", "g@a1"), ("rack", "g@b0")])
+def test_nobody_comes_near_one_who_keeps_away_from_it_although_it_does_not_mind_itself(level, sits):
+    alone = Gang("alone", (Role("r", shapes=(Shape({"gpu": 1}),), repels=(Near("loud", level),)),))
+    world = seat(drawn("a: 4 4 | b: 8"), alone, "a0")
+    loud = Gang("g", (Role("r", shapes=(Shape({"gpu": 1}),), marks=("loud",)),))
+
+    assert planned(submit(world, loud)) == sits
+
+
+def test_who_joins_a_gang_later_goes_where_the_rest_of_it_must_be():
+    late = Role("late", 0, 2, 2, (Shape({"gpu": 2}),), Coupling.LOOSE)
+    pair = gang("g", 2, within="rack")
+    world = seat(drawn("a: 2 3 | b: 8"), pair, "a0 a1")
+    world.apply(ev.Changed(0, msgspec.structs.replace(pair, roles=(*pair.roles, late))))
+
+    assert planned(world) == "g+@a0,a1/a1"

@@ -29,6 +29,7 @@ MACHINES = {
     "a: 1 1 | b: 1 1 1": (1,),
     "4 4 4 4 4 4": (4, 1, 2, 3),
     "8 8 8": (2, 8, 1, 5),
+    "16": (1, 2, 3, 7),
 }
 """Machines, and what members take of a node."""
 
@@ -129,7 +130,7 @@ def busy(picture: str, ask: int) -> World:
 
 def by_counting(world, policy=EASY, now=MINUTE):
     view = world.view()
-    return counted(view, now, policy, Cache(), lambda: deliberate(view, now, policy, Cache()))
+    return counted(view, now, policy, Cache(), deliberate)
 
 
 @pytest.mark.parametrize("policy", [EASY, BALANCED, IMPATIENT], ids=lambda policy: policy.name)

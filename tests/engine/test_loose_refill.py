@@ -4,9 +4,23 @@ import msgspec
 import pytest
 
 from tutti.engine import events as ev
+from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import Coupling, Gang, Node, NodeState, Queue, Role, Seats, Shape, State, Token
-from tutti.engine.plan import Grow, Start
+from tutti.engine.model import (
+    Coupling,
+    Gang,
+    Life,
+    Node,
+    NodeState,
+    OnLoss,
+    Queue,
+    Role,
+    Seats,
+    Shape,
+    State,
+    Token,
+)
+from tutti.engine.plan import Grow, Repair, Start
 from tutti.engine.policy import Policy
 from tutti.engine.world import World
 
@@ -126,3 +140,115 @@ def test_of_loose_roles_those_start_that_fit():
     assert isinstance(action, Start)
     assert (action.gang, [held.members for held in action.seats]) == ("some", [0, 2])
     assert plan.answers["none"].token is Token.NEVER_FITS
+
+
+# -- members of another kind come to a gang that runs
+
+LATE = Role("late", 0, 2, 2, (Shape({"gpu": 2}),), Coupling.LOOSE)
+PAIR = Role("worker", 2, 2, 2, (Shape({"gpu": 4}),))
+
+
+def pair(*nodes: int, limits: dict[str, int] | None = None) -> World:
+    """A gang of two on nodes of four cards each."""
+    world = World()
+    world.apply(ev.QueueSet(0, Queue("default", limit=limits or {})))
+    for at in nodes:
+        world.apply(ev.NodeSeen(0, Node(f"n{at}", {"gpu": 4})))
+    world.apply(ev.Submitted(0, Gang("pair", (PAIR,))))
+    world.apply(ev.Starting(1, "pair", (Seats((0, 1), (1, 1)),)))
+    world.apply(ev.Running(2, "pair"))
+    return world
+
+
+def life(world: World) -> Life:
+    return world.job_in(world.slots["pair"]).life
+
+
+def test_who_comes_late_gets_a_place_when_there_is_room_and_the_others_stay():
+    world = pair(0, 1)
+    assert not world.apply(ev.Changed(3, Gang("pair", (PAIR, LATE)))).note
+    assert not decide(world.view(), 4, Policy()).actions
+    world.apply(ev.NodeSeen(5, Node("n2", {"gpu": 4})))
+
+    plan = decide(world.view(), 6, Policy())
+
+    (grow,) = plan.actions
+    assert isinstance(grow, Grow)
+    assert grow.seats == (Seats((0, 1), (1, 1)), Seats((2,), (2,)))
+    assert not list(check(world.view(), plan, Policy(), 6))
+    world.apply(ev.Resized(7, "pair", grow.seats))
+    assert world.view().use["default"].total == [12]
+    assert world.view().use["default"].floor == [8]
+    world.apply(ev.Ended(8, "pair"))
+    assert world.view().use["default"].total == [0]
+    assert world.listing() == World.load(world.listing()).listing()
+
+
+def test_who_comes_late_is_counted_by_limits():
+    world = pair(0, 1, 2, limits={"gpu": 10})
+    world.apply(ev.Changed(3, Gang("pair", (PAIR, LATE))))
+
+    (grow,) = decide(world.view(), 4, Policy()).actions
+
+    assert isinstance(grow, Grow)
+    assert grow.seats[1].members == 1
+
+
+def test_nobody_waits_for_one_that_came_late_and_is_lost():
+    world = pair(0, 1, 2)
+    world.apply(ev.Changed(3, Gang("pair", (PAIR, LATE))))
+    world.apply(ev.Resized(4, "pair", (Seats((0, 1), (1, 1)), Seats((2,), (2,)))))
+    world.apply(ev.MemberLost(5, "pair", 1, (2,), (1,)))
+
+    assert life(world).state is State.RUNNING
+    (grow,) = decide(world.view(), 6, Policy()).actions
+    assert isinstance(grow, Grow)
+    assert grow.seats[1].members == 2
+
+
+def test_a_gang_that_is_being_mended_takes_others_in():
+    world = pair(0, 1, 2)
+    world.apply(ev.MemberLost(3, "pair", 0, (1,), (1,)))
+    world.apply(ev.Changed(4, Gang("pair", (PAIR, LATE), on_loss=OnLoss.REPAIR)))
+
+    assert [held.members for held in life(world).lost] == [1, 0]
+    (repair,) = decide(world.view(), 5, Policy()).actions
+    assert isinstance(repair, Repair)
+    assert [held.members for held in repair.seats] == [2, 0]
+    world.apply(ev.Asked(5, "pair", repair.seats, 99))
+    world.apply(ev.Changed(6, Gang("pair", (PAIR, LATE, msgspec.structs.replace(LATE, name="later")))))
+    assert [len(each) for each in (life(world).seats, life(world).target, life(world).lost)] == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [
+        pytest.param((LATE, PAIR), id="another order"),
+        pytest.param((LATE,), id="fewer"),
+        pytest.param((PAIR, msgspec.structs.replace(LATE, coupling=Coupling.GANG)), id="one that others wait for"),
+        pytest.param((PAIR, msgspec.structs.replace(LATE, shapes=())), id="one without a shape"),
+        pytest.param((msgspec.structs.replace(PAIR, shapes=LATE.shapes), LATE), id="another shape"),
+    ],
+)
+def test_nothing_else_of_what_a_seated_gang_asks_for_can_change(roles):
+    world = pair(0, 1)
+    before = world.listing()
+
+    assert world.apply(ev.Changed(2, Gang("pair", roles))).note
+    assert world.listing() == before
+
+
+def test_a_gang_that_waits_and_gets_more_roles_remembers_who_is_done():
+    role = Role("task", 1, 3, 3, (Shape({"gpu": 1}),), Coupling.LOOSE)
+    world = pair(0, 1)
+    world.apply(ev.Submitted(3, Gang("array", (role,))))
+    world.apply(ev.NodeSeen(3, Node("n2", {"gpu": 4})))
+    world.apply(ev.Starting(4, "array", (Seats((2,), (3,)),)))
+    world.apply(ev.MembersDone(5, "array", 0, (2,), (1,)))
+    world.apply(ev.Evicted(6, "array"))
+    world.apply(ev.Changed(7, Gang("array", (role, msgspec.structs.replace(role, name="more")))))
+
+    (start,) = decide(world.view(), 8, Policy()).actions
+
+    assert isinstance(start, Start)
+    assert [held.members for held in start.seats] == [2, 2]

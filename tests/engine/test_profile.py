@@ -185,6 +185,30 @@ def test_what_was_taken_before_the_future_was_laid_out_is_taken_in_it(seed):
         assert found == expected
 
 
+@pytest.mark.parametrize("stays", [15, 16, 17])
+def test_a_stay_whose_end_is_one_moment_too_many_is_taken_from_its_start_on(stays):
+    """From so many moments on all of them are laid out, in the midst of a taking."""
+    profile = Profile(drawn("8").view(), NOW, 100, np.ones(1, np.bool_))
+    for each in range(stays):
+        begin = NOW + 10 * (each + 1) * SECOND
+        profile.take(begin, begin + SECOND, np.array([0]), np.array([1]), ((GPU, 8),))
+    assert profile.has_future is (stays > 15)
+    for each in range(stays):
+        begin = NOW + 10 * (each + 1) * SECOND
+        room = [profile.members_at(begin + at, ((GPU, 8),), np.ones(1, np.bool_))[0] for at in (-SECOND, 0, SECOND)]
+        assert room == [1, 0, 1]
+
+
+def test_what_was_given_back_is_no_moment_to_wake_up_for():
+    both = Both(Random(0), nodes=2, running=1)
+    ask, node, one = ((GPU, 1),), np.array([1]), np.array([1])
+    ends = [stay[1] for stay in both.naive.stays.values()]
+    for start in (NOW, NOW + SECOND):
+        both.profile.look_ahead()
+        both.profile.give(both.profile.take(start, start + SECOND // 2, node, one, ask))
+        assert both.profile.next_moment() == min(ends)
+
+
 def test_requests_beyond_those_kept_count_of_find_the_same_moments(monkeypatch):
     monkeypatch.setattr(profiles, "MOST_TALLIES", 1)
     both = Both(Random(1), nodes=5, running=3)

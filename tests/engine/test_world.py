@@ -166,13 +166,20 @@ def frozen(view: View) -> list[object]:
     """Everything a view shows, copied."""
     shown = []
     for name in view.__slots__:
-        value = getattr(view, name, None) if name not in {"__weakref__", "touches"} else None
+        value = getattr(view, name, None) if name[0] != "_" and name != "touches" else None
         shown.append(value.tolist() if isinstance(value, np.ndarray) else repr(value) if name == "use" else value)
     use = {name: (use.total.copy(), use.floor.copy(), use.past.copy(), use.at) for name, use in view.use.items()}
     plain = [v.copy() if isinstance(v, dict | list) else v for v in shown if not isinstance(v, str)]
     free = {domain: dict(left) for domain, left in view.domain_free.items()}
     # The list of touches goes on; a view speaks of its beginning only.
     return [plain, use, free, view.touches[: view.touched]]
+
+
+def classes(view: View) -> list[object]:
+    """What a view shows of the classes of nodes."""
+    names = ("class_of", "class_weight", "class_free", "class_kind", "class_ready")
+    held = ("entry_class", "entry_slot", "entry_amount")
+    return [*(getattr(view, name).tolist() for name in (*names, *held)), view.loads.copy()]
 
 
 @given(stories, st.lists(anything, max_size=6))
@@ -185,6 +192,29 @@ def test_a_view_never_changes(scene, later):
         world.apply(event)
 
     assert frozen(view) == before
+
+
+@given(stories, st.lists(anything, max_size=6))
+def test_a_view_that_nobody_has_looked_at_shows_what_was_when_it_was_made(scene, later):
+    world = scene.world()
+    view = world.glance()
+
+    for event in later:
+        world.apply(event)
+
+    assert classes(view) == classes(scene.world().view())
+
+
+def test_nothing_is_left_to_work_out_in_a_view_that_is_given_away():
+    """Whoever has it may be in another thread, where the world must not be looked at."""
+    world = submit(drawn("8 8"), gang("one"))
+    world.glance()
+    view = world.view()
+
+    assert view._world is None
+    assert view._late is None
+    for name in set(View.__slots__) - {"__weakref__"}:
+        object.__getattribute__(view, name)
 
 
 def test_two_views_of_one_moment_are_both_safe():

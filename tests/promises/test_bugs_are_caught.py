@@ -36,7 +36,7 @@ from tutti.engine.together import seat_roles
 from tutti.engine.whole import moments
 
 LOOK = settings(
-    max_examples=3000,
+    max_examples=12_000,
     deadline=None,
     derandomize=True,
     database=None,
@@ -139,6 +139,7 @@ def gates_left_open(patch):
 
 def limits_ignored(patch):
     patch.setattr(quota.Shares, "blocked", lambda *_: None)
+    promised_turns_given_away(patch)
 
 
 def gangs_not_counted(patch):

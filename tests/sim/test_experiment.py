@@ -15,6 +15,7 @@ from tutti.sim.faults import FaultEntry, FaultFile, drawn_up
 from tutti.sim.intake import Cut, Estimates, read_estimates
 from tutti.sim.policies import find_policy
 from tutti.sim.promises import Alike, Promised, alike, promises
+from tutti.sim.report import series
 from tutti.sim.report.write import write_report
 from tutti.sim.traces.log import Log, Machine, Row
 
@@ -270,6 +271,26 @@ def test_policies_on_the_same_jobs_are_measured_over_the_same_time():
     assert [metrics.goodput for metrics in found] == [1.0, 1.0]
     few = [(0, 100, 8), (1000, 100, 8)]
     assert play(prepare(log(*few), Options()), find_policy("fcfs")).metrics.utilization == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("policy", "second"), [("wfp3", 3), ("uni", 2), ("f1", 2)])
+def test_published_orders_weigh_a_job_by_its_devices(policy, second):
+    """Of two who ask for part of a node and have no room there together, the wide one is not taken for a narrow one."""
+    jobs = [(0, 600, 4), (10, 600, 4), (60, 100, 2), (60, 100, 3)]
+    started = play(prepare(log(*jobs, nodes=1), Options()), find_policy(policy)).record.started
+    assert min((2, 3), key=lambda at: started[at]) == second
+
+
+@pytest.mark.parametrize(("nodes", "heights"), [(300, [100, 200]), (30, [1] * 30)], ids=["many nodes", "few nodes"])
+def test_of_many_nodes_neighbours_that_a_job_takes_are_one_bar(nodes, heights):
+    """A picture with a bar for each of thousands of nodes takes minutes to draw, and a page of it cannot be opened."""
+    jobs = [(0, 600, nodes // 3), (0, 900, nodes - nodes // 3)]
+    case = prepare(log(*jobs, nodes=nodes, each=1), Options(keep_nodes=True))
+    outcome = play(case, find_policy("easy"))
+    bars = series.gantt(outcome.record, outcome.report.at, case.node_sizes, (0, 1))
+    assert [bar.height for bar in bars] == heights
+    assert [bar.devices for bar in bars] == heights
+    assert min(bar.at - bar.height / 2 for bar in bars) == 0
 
 
 def test_looking_at_a_run_does_not_change_it():

@@ -58,6 +58,27 @@ def test_pyss_cuts_runs_at_the_request(tmp_path):
     assert study.log.rows[0].run == 60 * SECOND
 
 
+@pytest.mark.parametrize(("policy", "waits"), [("wfp3", (99, 149)), ("uni", (99, 109)), ("f1", (99, 109))])
+def test_pyss_weighs_jobs_by_their_processors(tmp_path, policy, waits):
+    """Two that asked for as long at the same time, on two and on three of four: only one of them has room at first."""
+    jobs = [(0, 100, 4, 100), (1, 10, 2, 50), (1, 50, 3, 50)]
+    found = pyss.prepare(log(tmp_path, jobs)).result(PRESETS[policy].policy)
+    assert found.avg_wait_s * 3 == pytest.approx(sum(waits))
+
+
+def test_pyss_knows_waiting_times_to_the_second(tmp_path):
+    """The one that came first has waited 4 of 40 seconds, the other 3 of 29: a minute would not tell them apart."""
+    jobs = [(0, 10, 4, 10), (6, 40, 4, 40), (7, 29, 4, 29)]
+    found = pyss.prepare(log(tmp_path, jobs)).result(PRESETS["wfp3"].policy)
+    assert found.avg_wait_s * 3 == pytest.approx(3 + 33)
+
+
+def test_pyss_says_of_each_policy_that_it_is_over(tmp_path):
+    heard = []
+    played(log(tmp_path, STANDARD), ["fcfs", "easy"], Rules("pyss"), lambda *words: heard.append(words))
+    assert [words for words in heard if words[1] == words[2]] == [("fcfs", 4, 4), ("easy", 4, 4)]
+
+
 def test_pyss_refuses_a_job_wider_than_the_machine_with_its_line(tmp_path):
     with pytest.raises(Misused, match="line 3"):
         pyss.prepare(log(tmp_path, [(0, 1, 1, 1), (0, 1, 9, 1)]))

@@ -102,6 +102,10 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
         (["--policy", "esay"], 2, ("there is no policy 'esay'", "easy")),
         (["--policy", "mine.toml"], 2, ("there is no file mine.toml", "a file with a policy")),
         (["--cluster", "0x8"], 2, ("0x8", "128x8")),
+        (["--cluster", "4x"], 2, ("'4x' is neither a cluster shorthand nor a file", "128x8")),
+        (["--backfill", "easy"], 2, ("--backfill cannot be applied to a trace without --protocol rlscheduler",)),
+        (["--out", "one.swf/report"], 2, ("cannot write into one.swf/report", "one.swf is not a folder", "--out")),
+        (["--out", "/proc/report"], 2, ("cannot write into /proc/report", "--out")),
         (["--cluster", "2x2"], 2, ("50 wide", "--skip-bad")),
         (["--estimates", "bogus"], 2, ("bogus", "scaled:2.5")),
         (["--load", "-1"], 2, ("--load -1", "0.9")),
@@ -110,7 +114,8 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
         (["--protocol", "pyss", "--load", "0.9", "--out", "x"], 2, ("--load, --out cannot be applied to --protocol",)),
     ],
 )
-def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, capsys, arguments, code, says):
+def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, monkeypatch, capsys, arguments, code, says):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "one.swf"
     path.write_text("; MaxProcs: 100\n" + SWF_LINE.format(job=1, at=0, width=50) + "\n")
     found, _, err = said(capsys, str(path), *arguments)

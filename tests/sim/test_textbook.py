@@ -1,5 +1,7 @@
 """The engine over virtual time, against schedulers that fit on a page."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +52,18 @@ def test_the_engine_starts_every_job_when_the_textbook_does(policy, backfill, jo
 @given(jobs=logs())
 def test_where_all_are_promised_a_start_it_is_the_textbooks_on_one_node(jobs):
     assert played(jobs, "conservative", nodes=1) == promised_starts(jobs, PROCESSORS)
+
+
+@pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "conservative"])
+def test_so_it_is_when_work_piles_up(policy):
+    """Sixty wait at once, and each of them was promised a start that moves whenever somebody ends early."""
+    draw = Random(7)
+    runs = [draw.randint(1, 400) for _ in range(100)]
+    jobs = [
+        Entry(at // 2, run, draw.randint(1, PROCESSORS), run * draw.choice([1, 2, 5]) + 3)
+        for at, run in enumerate(runs)
+    ]
+    if policy == "conservative":
+        assert played(jobs, policy, nodes=1) == promised_starts(jobs, PROCESSORS)
+    else:
+        assert played(jobs, policy) == starts(jobs, PROCESSORS, {"easy": "age"}.get(policy, "shortest"))

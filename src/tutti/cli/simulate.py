@@ -1,6 +1,7 @@
 """`tutti simulate`: a scene or a trace, played through the real engine in virtual time."""
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 MOST_LISTED = 10
+ELSEWHERE = "--out with a folder of your own"
 DEFAULT_POLICIES = ("easy", "balanced")
 JOB_POLICIES = ("balanced",)
 OF_TRACES = {
@@ -34,6 +36,7 @@ OF_TRACES = {
     "jobs": "--jobs",
     "fit": "--fit",
     "protocol": "--protocol",
+    "backfill": "--backfill",
 }
 """Options that change how a trace is played, and nothing else."""
 JOB_FILES = (".toml", ".yaml", ".yml", ".json", ".sbatch", ".slurm", ".pbs", ".lsf", ".bsub", ".flux", ".sh")
@@ -62,6 +65,7 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
 
     A job is what you have: a manifest, a batch script, a job file.
     """
+    check_out(rest["out"])
     if scenes:
         list_scenes(output)
     elif what is None:
@@ -77,7 +81,17 @@ def simulate(what: str | None, scenes: bool, output: str, policies: tuple[str, .
     elif rest["protocol"]:
         play_protocol(Path(what), str(rest["protocol"]), policies, rest, output)
     else:
+        refuse(rest, {"backfill": "--backfill"}, "a trace without --protocol rlscheduler")
         play_trace(Path(what), policies or DEFAULT_POLICIES, rest, output)
+
+
+def check_out(folder: object) -> None:
+    """A report that cannot be written is told of before anything is played."""
+    if not isinstance(folder, Path):
+        return
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise Misused(f"cannot write into {folder}: {there} is not a folder that you may write to", hint=ELSEWHERE)
 
 
 def refuse(rest: dict[str, object], options: dict[str, str], to: str) -> None:
@@ -87,7 +101,7 @@ def refuse(rest: dict[str, object], options: dict[str, str], to: str) -> None:
         raise Misused(f"{', '.join(told)} cannot be applied to {to}", hint="leave it out, or give a trace")
 
 
-USUAL = {"seeds": 1}
+USUAL = {"seeds": 1, "backfill": "none"}
 """Values that options have when nobody gives them, where these are not nothing."""
 
 
@@ -176,7 +190,7 @@ def _cell(letter: str) -> str:
 
 def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: dict[str, object], output: str) -> None:
     """Play a log by the rules of a published study."""
-    others = {name: spelled for name, spelled in OF_TRACES.items() if name not in {"estimates", "protocol"}}
+    others = {name: spelled for name, spelled in OF_TRACES.items() if name not in {"estimates", "protocol", "backfill"}}
     refuse(rest, {**others, "out": "--out"}, f"--protocol {protocol}")
     from tutti.sim.protocols.run import Rules, played  # noqa: PLC0415
 
@@ -371,7 +385,11 @@ def write(case: "Case", found: list["Outcome"], folder: Path) -> None:
     """Write the report."""
     from tutti.sim.report.write import write_report  # noqa: PLC0415
 
-    for path in write_report(case, found, folder):
+    try:
+        written = write_report(case, found, folder)
+    except OSError as problem:
+        raise Misused(f"cannot write into {folder}: {problem.strerror or problem}", hint=ELSEWHERE) from problem
+    for path in written:
         click.echo(f"wrote {path}", err=True)
 
 

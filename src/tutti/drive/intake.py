@@ -25,10 +25,12 @@ class Outcomes:
 
     def remember(self, name: str, state: State) -> None:
         """A gang has ended; the name may have been used before."""
-        self.ended.pop(name, None)
-        self.ended[name] = state if state in ENDED else State.FINISHED
-        if len(self.ended) > self.most:
-            self.ended.popitem(last=False)
+        ended = self.ended
+        if name in ended:
+            del ended[name]
+        ended[name] = state if state in ENDED else State.FINISHED
+        if len(ended) > self.most:
+            ended.popitem(last=False)
 
     def settled(self, after: tuple[str, ...], world: World) -> tuple[str, ...]:
         """What is left to wait for: met entries are gone, those that can never be met begin with 'never:'."""
@@ -82,7 +84,7 @@ class Intake:
     def ended(self, event: ev.Ended, world: World) -> bool:
         """Remember how a gang ended and how long it ran; whether that taught something about gangs that wait."""
         self.outcomes.remember(event.gang, event.state)
-        slot = world.slots.get(event.gang, -1)
+        slot = world.slots.get(event.gang, -1) if self.history is not None else -1
         if self.history is None or slot < 0:
             return False
         job = world.job_in(slot)

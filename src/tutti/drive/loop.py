@@ -11,9 +11,8 @@ from typing import Protocol
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
-from tutti.engine.estimate import sizes
 from tutti.engine.model import NEVER, SECOND, Gang, Job, Life, Listing, Seats, State
-from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason
+from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason, Start
 from tutti.engine.policy import ALL, Policy, Term
 from tutti.engine.view import View
 from tutti.engine.world import Touched, World
@@ -29,6 +28,7 @@ from .resync import kept_history
 Keyed = tuple[str, AnyAction]
 Watch = Callable[[ev.Event, Touched], None]
 
+NONE: frozenset[int] = frozenset()
 SETTLE = 10 * SECOND
 """News that only refines an estimate is looked at once in so long, together."""
 SOFT = frozenset({ev.Reported, ev.Estimated, ev.Running, ev.TurnTaken, ev.Promised, ev.Pledged})
@@ -70,8 +70,12 @@ class Driver:
         tell: Tell = silent,
         watch: Sequence[Watch] = (),
         epoch: str = "",
+        at_once: Callable[[Gang], bool] | None = None,
+        keeps_views: bool = True,
     ) -> None:
-        """`epoch` begins every key; a daemon that restarts gives a new one, so that no key is used twice."""
+        """`epoch` begins every key; a daemon that restarts gives a new one, so that no key is used twice.
+        `at_once` says of which gangs all members are up as soon as they have seats: nobody need tell that they run.
+        Where nobody `keeps_views` or answers of a decision when it is made, decisions cost less."""
         self.policy = policy
         self.world = world or World(policy.order.half_life)
         self.intake = Intake(can, history)
@@ -86,6 +90,8 @@ class Driver:
         self._tell = tell
         self._watch = tuple(watch)
         self._epoch = epoch
+        self._at_once = at_once
+        self._keeps_views = keeps_views
         self._cache = Cache()
         self._wake = 0
         self._looked = 0
@@ -187,8 +193,9 @@ class Driver:
         return event
 
     def _learnt(self, event: ev.Ended) -> Job | None:
-        slot = self.world.slots.get(event.gang, -1)
-        return self.world.jobs[slot] if self.intake.ended(event, self.world) else None
+        if not self.intake.ended(event, self.world):
+            return None
+        return self.world.job_in(self.world.slots[event.gang])
 
     def _enter(self, event: ev.Event) -> Touched:
         ledger = self.ledger
@@ -201,7 +208,7 @@ class Driver:
         world = self.world
         if touched.nodes:
             return True
-        if not world.queued and not world.watched and not world.leaving and not world.draining:
+        if not (world.queued or world.watched or world.leaving or world.draining):
             # Nobody waits, and nobody who runs is broken, leaving or of a changeable size.
             return False
         if type(event) in SOFT:
@@ -217,12 +224,15 @@ class Driver:
         closed = len(world.queued) > 1 if self.policy.order.strict else bool(world.promised)
         if not closed or len(world.promised) < self.policy.reserve.depth:
             return False
-        return any(amount > self._free(resource) for resource, amount in _needs(gang).items())
+        for resource, amount in _needs(gang).items():  # noqa: SIM110 - asked at every submission
+            if amount > self._free(resource):
+                return True
+        return False
 
     def _free(self, resource: str) -> int:
         """How much is free on all nodes together."""
         row = self.world.resources.get(resource, -1)
-        return self.world.classes.open(row) if row >= 0 else 0
+        return self.world.late.open(row) if row >= 0 else 0
 
     def _read_world(self, now: int) -> None:
         if self.ledger is not None:
@@ -241,29 +251,29 @@ class Driver:
         self._wake = max(plan.wake_at, now + 1)
         return self._carried_out(plan, bad, now) if plan.actions else []
 
-    def _decided(self, now: int) -> tuple[Plan | None, set[int]]:
+    def _decided(self, now: int) -> tuple[Plan | None, frozenset[int]]:
         """A plan and the positions of actions that must not be carried out; None where deciding failed.
 
         The view lives no longer than this call, so that the world need not be copied when it next changes.
         """
-        view = self.world.view()
+        view = self.world.view() if self._keeps_views else self.world.glance()
         doing = "decide"
         try:
             made = self._decide(view, now, self.policy, cache=self._cache)
             if self.ledger is not None:
                 self.ledger.answered(self.world, made.outline, now)
             # Answers hold on to the view they speak of; they are worked out again when somebody asks.
-            plan = made.without_answers()
-            if not plan.actions:
-                return plan, set()
+            made.drop_answers()
+            if not made.actions:
+                return made, NONE
             doing = "check"
-            found = self._check(view, plan, self.policy, now)
+            found = self._check(view, made, self.policy, now)
         except Exception as failure:  # noqa: BLE001 - whatever it is, running gangs must not suffer from it
             self._say(Trouble.CRASHED, now, f"{doing} failed: {type(failure).__name__}: {failure}")
-            return None, set()
+            return None, NONE
         for violation in found:
             self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)
-        return plan, {violation.action for violation in found if violation.action >= 0}
+        return made, frozenset([violation.action for violation in found if violation.action >= 0]) if found else NONE
 
     def carry_out(self, plan: Plan, now: int) -> list[Keyed]:
         """Carry out a plan made earlier, such as one a person has approved; what has gone stale is skipped."""
@@ -272,7 +282,7 @@ class Driver:
         del view
         for violation in found:
             self._say(Trouble.VIOLATION, now, violation.sentence, violation.gang, rule=violation.rule.value)
-        return self._carried_out(plan, {violation.action for violation in found if violation.action >= 0}, now)
+        return self._carried_out(plan, frozenset(each.action for each in found if each.action >= 0), now)
 
     def follow(self, event: ev.Event, action: AnyAction, now: int) -> bool:
         """Take in what happened and do at once what was decided for this very case; whether it was possible.
@@ -283,12 +293,12 @@ class Driver:
         self._wake = now
         return bool(self.carry_out(Plan(self.world.version, now, (action,)).without_answers(), now))
 
-    def _carried_out(self, plan: Plan, bad: set[int], now: int) -> list[Keyed]:
+    def _carried_out(self, plan: Plan, bad: frozenset[int], now: int) -> list[Keyed]:
         out: list[Keyed] = []
         stale = self._stale(plan, now) if plan.view != self.world.version else set()
-        dropped = bad | stale
+        dropped = stale | bad
         for index, action in enumerate(plan.actions):
-            if index in dropped or not dropped.isdisjoint(action.after):
+            if dropped and (index in dropped or not dropped.isdisjoint(action.after)):
                 dropped.add(index)
                 continue
             key = f"{self._epoch}{plan.view}/{action.gang}/{kind(action)}"
@@ -304,10 +314,12 @@ class Driver:
         if slot < 0:
             self._say(Trouble.NOT_ENTERED, now, f"no gang named {action.gang!r}", action.gang, key)
             return False
-        life = self.world.job_in(slot).life
+        job = self.world.job_in(slot)
+        life = job.life
         if life.target:
             self._note_overdue(life, action, key, now)
-        entry = outcome(action, life, now, decided, now + self.policy.repair.hold_up_to)
+        up = type(action) is Start and self._at_once is not None and self._at_once(job.gang)
+        entry = outcome(action, life, now, decided, now + self.policy.repair.hold_up_to, up)
         if isinstance(entry, ev.Ended):
             self.intake.ended(entry, self.world)
         note = self._enter(entry).note if entry is not None else f"{kind(action)} means nothing to a gang that waits"
@@ -357,7 +369,8 @@ def _needs(gang: Gang) -> dict[str, int]:
     need: dict[str, int] = {}
     for role in gang.roles:
         if len(role.shapes) == 1:
-            least, shape = sizes(role)[0], role.shapes[0]
+            shape = role.shapes[0]
+            least = shape.min or role.min
             for resource, amount in shape.ask.items():
                 need[resource] = need.get(resource, 0) + least * amount
     return need

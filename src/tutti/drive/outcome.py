@@ -36,15 +36,18 @@ def kind(action: AnyAction) -> str:
     return KINDS[type(action)]
 
 
-def outcome(action: AnyAction, life: Life, now: int, decided: int, answer_by: int) -> ev.AnyEvent | None:
+def outcome(
+    action: AnyAction, life: Life, now: int, decided: int, answer_by: int, up: bool = False
+) -> ev.AnyEvent | None:
     """The event to enter when the action is taken; None where it makes no sense for such a gang.
 
-    A change of seats that is not answered by `answer_by` (or by the time the action itself sets) may be asked again.
+    A change of seats that is not answered by `answer_by` (or by the time the action itself sets) may be asked again. A
+    gang that starts may be known to be `up` at once.
     """
     name = action.gang
     match action:
         case Start() | Resume():
-            return ev.Starting(now, name, action.seats, decided)
+            return ev.Starting(now, name, action.seats, decided, up)
         case Grow() | Repair() | Migrate() | Shrink():
             by = action.by if isinstance(action, Shrink) and action.by < NEVER else answer_by
             return ev.Asked(now, name, action.seats, by, decided)

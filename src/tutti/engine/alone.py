@@ -4,9 +4,7 @@ Nobody was promised anything then, so nothing but the present counts. The plan i
 the gang cannot start, or anything more is to be minded, nothing is decided here.
 """
 
-from collections.abc import Callable
-
-from .answers import Deferred
+from .answers import Deliberate, glanced
 from .cache import Cache, Card
 from .head_count import is_odd
 from .model import NEVER
@@ -17,7 +15,7 @@ from .profile import Bools, Profile
 from .view import View
 
 
-def alone(view: View, now: int, policy: Policy, cache: Cache, deliberate: Callable[[], Plan]) -> Plan | None:
+def alone(view: View, now: int, policy: Policy, cache: Cache, deliberate: Deliberate) -> Plan | None:
     """Start the one gang that waits; None where that takes a closer look."""
     if view.watched or view.draining or view.windows or view.promised or view.faulty:
         return None
@@ -33,9 +31,8 @@ def alone(view: View, now: int, policy: Policy, cache: Cache, deliberate: Callab
     seating = outlook.choose(size) if size else None
     if seating is None:
         return None
-    name = job.gang.name
-    start = Start(name, view.number, seats=(seats_of(view, need, seating),))
-    return Plan(view.number, now, (start,), Deferred(view, {name}, deliberate), NEVER)
+    start = Start(job.gang.name, view.number, seats=(seats_of(view, need, seating),))
+    return glanced(view, now, policy, (start,), NEVER, deliberate)
 
 
 def _is_ready(card: Card) -> bool:

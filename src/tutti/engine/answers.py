@@ -5,10 +5,21 @@ from collections.abc import Callable, Iterator, Mapping
 from .desk import Desk, wait
 from .gate import gate, over_quota
 from .model import NEVER, Job, Token
-from .plan import Outlined, Plan, Reason
+from .plan import AnyAction, Outlined, Plan, Reason, Start
+from .policy import Policy
 from .verdict import MISSING, Verdict
 from .view import View
 from .whole import shapes_of
+
+Deliberate = Callable[[View, int, Policy], Plan]
+"""A decision that looks at everybody."""
+
+
+def glanced(
+    view: View, now: int, policy: Policy, actions: tuple[AnyAction, ...], wake_at: int, deliberate: Deliberate
+) -> Plan:
+    """A plan that was made at a glance; whoever asks for its answers makes it be looked at closely."""
+    return Plan(view.number, now, actions, Deferred(view, now, policy, actions, deliberate), wake_at)
 
 
 class Answers(Outlined):
@@ -98,9 +109,13 @@ class Answers(Outlined):
 class Deferred(Outlined):
     """Answers of a plan that was made without looking at anybody closely. Whoever asks makes it be looked at."""
 
-    def __init__(self, view: View, started: set[str], deliberate: Callable[[], Plan]) -> None:
-        self._view = view
-        self._started = started
+    __slots__ = ("_actions", "_deliberate", "_found", "_now", "_policy", "_view", "_waiting")
+
+    def __init__(
+        self, view: View, now: int, policy: Policy, actions: tuple[AnyAction, ...], deliberate: Deliberate
+    ) -> None:
+        self._view, self._now, self._policy = view, now, policy
+        self._actions = actions
         self._deliberate = deliberate
         self._found: Mapping[str, Reason] | None = None
         self._waiting: set[str] | None = None
@@ -108,7 +123,7 @@ class Deferred(Outlined):
     @property
     def _answers(self) -> Mapping[str, Reason]:
         if self._found is None:
-            self._found = self._deliberate().answers
+            self._found = self._deliberate(self._view, self._now, self._policy).answers
         return self._found
 
     def __getitem__(self, name: str) -> Reason:
@@ -123,5 +138,6 @@ class Deferred(Outlined):
     def outline(self, name: str) -> Reason | None:
         """Why a gang waits, without finding out which room is short; None where it does not wait."""
         if self._waiting is None:
-            self._waiting = {self._view.held(slot).gang.name for slot in self._view.queued} - self._started
+            started = {action.gang for action in self._actions if isinstance(action, Start)}
+            self._waiting = {self._view.held(slot).gang.name for slot in self._view.queued} - started
         return MISSING[Token.NO_CAPACITY] if name in self._waiting else None

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import events as ev
+from .booked import Booked
 from .classes import Classes
 from .estimate import ends_alike, expected_ends
+from .late import Late
 from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
 from .seats import walk
 from .topology import Topology
-from .use import QueueUse, held_by_asks
+from .use import QueueUse
 from .view import View, frozen
 
 HALF_LIFE = 7 * DAY
-MOST_TOUCHES = 10_000
-Holding = tuple[Gang, tuple[Seats, ...], list[list[int]], list[int], list[int]]
-"""What a gang was booked with: seats, what a member of each role asks, what all hold, the part up to its minimum."""
+MOST_TOUCHES = 100_000
 HELD, DRAINING = State.HELD, State.DRAINING
 
 
@@ -40,10 +40,8 @@ class Books:
 
     def __init__(self, half_life: int = HALF_LIFE) -> None:
         self.version = 0
-        self.ground = 0
-        """Counts changes of nodes, pools and domains."""
-        self.rules = 0
-        """Counts changes of queues."""
+        self.ground, self.rules = 0, 0
+        """Count changes of nodes, pools and domains, and changes of queues."""
         self.faulty = 0
         """Nodes that have failed at least once."""
         self.at, self.half_life = 0, half_life
@@ -52,7 +50,7 @@ class Books:
         self.nodes: list[Node | None] = []
         self.node_index: dict[str, int] = {}
         self.versions: list[int] = []
-        self.classes = Classes()
+        self.late = Late()
         self.jobs: list[Job | None] = []
         self.slots: dict[str, int] = {}
         self.queued: dict[int, None] = {}
@@ -78,17 +76,23 @@ class Books:
         self.domain_free: dict[int, dict[str, int]] = {}
         self.draining: dict[int, int] = {}
         self.spare_slots: list[int] = []
-        self._line: tuple[NDArray[np.int64], NDArray[np.int64], bool] | None = None
         self.units: list[int] = []
         """Every amount of a resource is a multiple of its unit."""
         self.total: list[int] = []
         """What all nodes together have of each resource, in whatever state they are."""
         self.most: list[int] = []
         """The largest amount of each resource on one node."""
-        self._held: dict[int, Holding] = {}
+        self.booked = Booked()
         self._nodes_are_shown = False
+        self._line: tuple[NDArray[np.int64], NDArray[np.int64], bool] | None = None
         self._last_view: weakref.ref[View] | None = None
-        self._shown_ends = frozen(self.ends)
+        self._shown_ends, self._celled, self._cells = frozen(self.ends), self.ends, self.ends.reshape(-1).data
+        """As views see them; and cells, through which single numbers take half the time."""
+
+    @property
+    def classes(self) -> Classes:
+        """Which nodes are interchangeable right now."""
+        return self.late.settled()
 
     def line(self) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
         """Position of each node along the topology (neighbours in the tree are neighbours in the line), and back.
@@ -117,7 +121,9 @@ class Books:
 
     def let_go(self) -> None:
         """Before anything changes: leave the columns to whoever is looking at them."""
-        if self._last_view is not None and self._last_view() is not None:
+        shown = self._last_view() if self._last_view is not None else None
+        if shown is not None:
+            shown.look()
             self.classes.detach()
             self.versions, self.ends, self.begun = self.versions.copy(), self.ends.copy(), self.begun.copy()
             self.resources = self.resources.copy()
@@ -167,7 +173,7 @@ class Books:
         if slot in self.queued:
             self._take_out_of_line(slot)
         before, self.jobs[slot] = self.jobs[slot], job
-        self._touch(slot)
+        self.touches.append(slot)
         life = job.life
         state = life.state
         if state in QUEUED:
@@ -183,12 +189,13 @@ class Books:
         if is_flexible(job.gang):
             self.watched[slot] = None
         self.begun[slot] = life.started
-        self.ends[slot] = expected_ends(job, self.queues.get(job.gang.queue))
+        self._expect(slot, *expected_ends(job, self.queues.get(job.gang.queue)))
 
-    def _touch(self, slot: int) -> None:
-        if len(self.touches) > MOST_TOUCHES:
-            self.touches = []
-        self.touches.append(slot)
+    def _expect(self, slot: int, soon: int, late: int, last: int) -> None:
+        if self._celled is not self.ends:
+            self._celled, self._cells = self.ends, self.ends.reshape(-1).data
+        cells, at = self._cells, 3 * slot
+        cells[at], cells[at + 1], cells[at + 2] = soon, late, last
 
     def _put_in_line(self, slot: int, job: Job) -> None:
         life, priority = job.life, job.gang.priority
@@ -223,14 +230,14 @@ class Books:
             del self.leaving[slot]
         if slot in self.watched:
             del self.watched[slot]
-        self.ends[slot] = NEVER
+        self._expect(slot, NEVER, NEVER, NEVER)
 
     def forget(self, slot: int) -> None:
         """Nothing is known of the gang in the slot any more."""
         if slot in self.queued:
             self._take_out_of_line(slot)
         self.jobs[slot] = None
-        self._touch(slot)
+        self.touches.append(slot)
         if slot in self.seated:
             self.take_off_seats(slot)
 
@@ -238,34 +245,24 @@ class Books:
         if not seats:
             return
         stamp, versions = decided or self.version, self.versions
-        holding = self._holding(slot, job.gang, seats, sign)
+        asks, total, floor = self.booked.amounts(slot, job.gang, seats, sign, self.resources)
         for role, given in enumerate(seats):
             nodes = given.nodes
             if nodes:
-                self.classes.shift(nodes, given.counts, slot, role, sign, holding[2][role])
+                self.late.shift(nodes, given.counts, slot, role, sign, asks[role])
                 for node in nodes:
                     versions[node] = stamp
-        self._use(holding, sign)
+        self._use(job.gang, total, floor, sign)
         if job.gang.domain_ask:
             self._book_domains(job.gang, seats, sign)
 
     def book(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
         """Add what the gang in the slot holds on these seats to the use of its queue, or take it away."""
         if seats:
-            self._use(self._holding(slot, job.gang, seats, sign), sign)
+            _, total, floor = self.booked.amounts(slot, job.gang, seats, sign, self.resources)
+            self._use(job.gang, total, floor, sign)
 
-    def _holding(self, slot: int, gang: Gang, seats: tuple[Seats, ...], sign: int) -> Holding:
-        """What the gang holds on these seats. What it was given with is what it is taken away with when it ends."""
-        known = self._held.pop(slot, None)
-        if known is None or known[0] is not gang or known[1] is not seats:
-            asks = [self.ask(gang, role, given.shape) for role, given in enumerate(seats)]
-            known = gang, seats, asks, *held_by_asks(len(self.resources), gang, seats, asks)
-        if sign > 0:
-            self._held[slot] = known
-        return known
-
-    def _use(self, holding: Holding, sign: int) -> None:
-        gang, _, _, total, floor = holding
+    def _use(self, gang: Gang, total: list[int], floor: list[int], sign: int) -> None:
         use = self.use.get(gang.queue) or self.use_of(gang.queue)
         if use.at < self.at:
             use.advance(self.at, self.half_life)
@@ -274,7 +271,8 @@ class Books:
     def _book_domains(self, gang: Gang, seats: tuple[Seats, ...], sign: int) -> None:
         for level, ask in gang.domain_ask.items():
             column = self.topology.domains(level)
-            kinds = self.classes.kind[self.classes.of[[node for given in seats for node in given.nodes]]]
+            classes = self.classes
+            kinds = classes.kind[classes.of[[node for given in seats for node in given.nodes]]]
             for domain in set(column[kinds].tolist()):
                 free = self.domain_free.setdefault(domain, {})
                 for name, amount in ask.items():
@@ -293,15 +291,13 @@ class Books:
         return ""
 
     def _are_here(self, numbers: tuple[int, ...]) -> bool:
-        nodes, end = self.nodes, len(self.nodes)
-        for number in numbers:  # noqa: SIM110 - entered at every start
-            if not 0 <= number < end or nodes[number] is None:
-                return False
-        return True
-
-    def ask(self, gang: Gang, role: int, shape: int) -> list[int]:
-        wants = gang.roles[role].shapes[shape].ask
-        return [wants.get(name, 0) for name in self.resources]
+        if not numbers:
+            return True
+        if min(numbers) < 0 or max(numbers) >= len(self.nodes):
+            return False
+        if len(self.node_index) == len(self.nodes):
+            return True
+        return all(self.nodes[number] is not None for number in numbers)
 
     def resource(self, name: str) -> int:
         at = self.resources.get(name)
@@ -311,7 +307,6 @@ class Books:
             self.units.append(0)
             self.most.append(0)
             self.total.append(0)
-            self._held.clear()
             for job in filter(None, self.jobs):
                 self.measure_gang(job.gang)
             for use in self.use.values():

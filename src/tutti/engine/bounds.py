@@ -14,8 +14,10 @@ from .view import View
 OTHERS = "*"
 """Whoever a queue does not name elsewhere."""
 
+USER, GROUP, ALL = "user", "group", ""
+
 Key = tuple[str, str, str]
-"""Who a bound is about: a queue, and in it a user, a group, or (both empty) everybody."""
+"""Who a bound is about: a queue, what of it (a user, a group, everybody), and the name. Users may be without one."""
 
 
 class Cap(NamedTuple):
@@ -29,9 +31,8 @@ class Cap(NamedTuple):
     @property
     def whose(self) -> str:
         """Whom it is about, in words."""
-        queue, user, group = self.key
-        who = f"user {user} in " if user else f"group {group} in " if group else ""
-        return f"{who}queue {queue}"
+        queue, kind, name = self.key
+        return f"{kind} {name or 'without a name'} in queue {queue}" if kind else f"queue {queue}"
 
 
 class Crowd(NamedTuple):
@@ -43,10 +44,10 @@ class Crowd(NamedTuple):
     """All that run there; those that count as one, too."""
 
     def __str__(self) -> str:
-        queue, user, group = self.cap.key
-        who = f"user {user}" if user else f"group {group}" if group else f"queue {queue}"
+        queue, kind, name = self.cap.key
+        who = f"{kind} {name or 'without a name'}" if kind else f"queue {queue}"
         said = f"{who} runs {self.running} {'gang' if self.running == 1 else 'gangs'} of at most {self.cap.most}"
-        return f"{said} in queue {queue}" if user or group else said
+        return f"{said} in queue {queue}" if kind else said
 
 
 class Caps:
@@ -71,12 +72,12 @@ class Caps:
         line = tuple(lineage(queue, self._queues))
         group = _group(line, groups)
         for above in line:
-            yield from _capped((above.name, "", ""), (Bound(max_running=above.max_running, limit=above.limit),))
+            yield from _capped((above.name, ALL, ""), (Bound(max_running=above.max_running, limit=above.limit),))
             named = first_about(above, user, "")
             own = Bound(limit=above.user_limit)
-            yield from _capped((above.name, user, ""), (named, own) if named else (own,))
+            yield from _capped((above.name, USER, user), (named, own) if named else (own,))
             told = first_about(above, "", group) if group else None
-            yield from _capped((above.name, "", group), (told,) if told else ())
+            yield from _capped((above.name, GROUP, group), (told,) if told else ())
 
 
 def wrong(queue: Queue) -> str:
@@ -141,6 +142,7 @@ class Tally:
         self._names: dict[Key, dict[str, list[str]]] = {}
         """Running gangs, by what they count as."""
         self._held: dict[Key, list[int]] = {}
+        self._crowds: dict[Key, Crowd] = {}
         for slot in view.seated:
             job = view.held(slot)
             if caps.of(job.gang):
@@ -148,6 +150,7 @@ class Tally:
 
     def add(self, gang: Gang, total: Sequence[int], starts: bool = True) -> None:
         """A gang starts and holds so much, or holds so much more."""
+        self._crowds.clear()
         for cap in self._caps.of(gang):
             names = self._names.setdefault(cap.key, {})
             if starts:
@@ -156,12 +159,26 @@ class Tally:
             self._held[cap.key] = [had + more for had, more in zip(sums, total, strict=True)]
 
     def crowd(self, gang: Gang) -> Crowd | None:
-        """The bound by which no more gangs than now may run, if this one would be one more."""
+        """The bound by which no more gangs than now may run, if this one would be one more.
+
+        Of several it is the one that fewest gangs are under: of the others they are mostly a part, so that the end of
+        one of them helps with all.
+        """
+        found: list[Cap] = []
         for cap in self._caps.of(gang):
             names = self._names.get(cap.key, {})
             if len(names) >= cap.most and counted_as(gang) not in names:
-                return Crowd(cap, len(names), tuple(name for gangs in names.values() for name in gangs))
-        return None
+                found.append(cap)
+        return self._crowd(min(found, key=lambda cap: len(self._names.get(cap.key, ())))) if found else None
+
+    def _crowd(self, cap: Cap) -> Crowd:
+        """All who run there; the same again while nobody starts, for many may wait for it."""
+        crowd = self._crowds.get(cap.key)
+        if crowd is None:
+            names = self._names.get(cap.key, {})
+            gangs = tuple(name for gangs in names.values() for name in gangs)
+            crowd = self._crowds[cap.key] = Crowd(cap, len(names), gangs)
+        return crowd
 
     def running(self, cap: Cap, gang: Gang) -> int:
         """How many gangs would run there with this one."""
@@ -169,7 +186,7 @@ class Tally:
 
     def counted(self, queue: str) -> int:
         """How many gangs run in a queue that bounds their number."""
-        return len(self._names.get((queue, "", ""), ()))
+        return len(self._names.get((queue, ALL, ""), ()))
 
     def over(self, gang: Gang, total: Sequence[int]) -> tuple[Cap, str] | None:
         """The bound on what is held that so much more would break, and the resource."""

@@ -1,6 +1,6 @@
 """What may be remembered between two decisions. It only ever saves time: with an empty one the plan is the same."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from .bounds import Caps
 from .estimate import run_time
@@ -10,9 +10,13 @@ from .model import NEVER, Coupling, Gang, Job, Queue
 from .order import Standing
 from .place import Need
 from .plan import Reason
+from .policy import Policy
 from .sizes import Sizes, job_sizes
 from .view import View
 
+MOST_KINDS = 2000
+SOME_CARDS = 1000
+"""So many more cards than gangs are kept before those of gangs that are gone are dropped."""
 UNKNOWN = object()
 """Nobody has found out yet."""
 
@@ -20,7 +24,7 @@ UNKNOWN = object()
 class Kin:
     """What gangs share that have equal roles and no wishes of their own: it is found out once for all."""
 
-    __slots__ = ("_displaces", "alike", "flaw", "free", "gang", "ground", "needs", "plain", "simple", "sizes")
+    __slots__ = ("_displaces", "_low", "alike", "flaw", "free", "gang", "ground", "needs", "plain", "simple", "sizes")
 
     def __init__(self, view: View, gang: Gang, numbers: dict[object, int]) -> None:
         self.gang = gang
@@ -38,6 +42,15 @@ class Kin:
         """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
         self.sizes: dict[tuple[int, int], Sizes] = {}
         self._displaces: dict[object, int] = {}
+        self._low = -1
+
+    def low(self, job: Job) -> int:
+        """The fewest members that the first role of one of them may have."""
+        if has_own_sizes(job):
+            return sizes_in({}, job, 0, 0).low
+        if self._low < 0:
+            self._low = sizes_in(self.sizes, job, 0, 0).low
+        return self._low
 
     def is_sound(self, found: Callable[[], bool]) -> bool:
         """Whether nothing is wrong with them; asked once for all where nobody knows yet."""
@@ -65,7 +78,7 @@ def _is_simple(gang: Gang, needs: tuple[tuple[Need, ...], ...]) -> bool:
     if len(needs) != 1 or len(needs[0]) != 1 or gang.domain_ask:
         return False
     role = gang.roles[0]
-    return not (role.repels or role.needs)
+    return not (role.repels or role.needs or role.marks)
 
 
 def _is_free(gang: Gang, need: Need) -> bool:
@@ -98,8 +111,7 @@ class Card:
         self.job = job
         self.kin = kin
         self.queue = queue
-        own = job.life.progress is not None or bool(job.life.done)
-        self.sizes: dict[tuple[int, int], Sizes] = {} if own else kin.sizes
+        self.sizes: dict[tuple[int, int], Sizes] = {} if has_own_sizes(job) else kin.sizes
         self.length = run_time(job, queue, percent)
         self.low = self.size(0, 0).low
         self.least: list[int] | None = None
@@ -111,10 +123,20 @@ class Card:
 
     def size(self, role: int, shape: int) -> Sizes:
         """The sizes a role of the gang may have now."""
-        known = self.sizes.get((role, shape))
-        if known is None:
-            known = self.sizes[role, shape] = _sizes(self.job, role, shape)
-        return known
+        return sizes_in(self.sizes, self.job, role, shape)
+
+
+def sizes_in(known: dict[tuple[int, int], Sizes], job: Job, role: int, shape: int) -> Sizes:
+    """The sizes a role of a gang may have, as they are known or else found out."""
+    found = known.get((role, shape))
+    if found is None:
+        found = known[role, shape] = _sizes(job, role, shape)
+    return found
+
+
+def has_own_sizes(job: Job) -> bool:
+    """Whether the sizes a gang may have depend on how far it is."""
+    return job.life.progress is not None or bool(job.life.done)
 
 
 def _sizes(job: Job, role: int, shape: int) -> Sizes:
@@ -152,6 +174,9 @@ class Cache:
         self.head_count = HeadCount()
         self._cards: dict[str, Card] = {}
         self._kin: dict[object, Kin] = {}
+        self._kin_by_roles: dict[int, Kin] = {}
+        """The same for gangs that share the very record of their roles."""
+        self._most_cards = SOME_CARDS
         self._numbers: dict[object, int] = {}
         self._ground = -1
         self._facts: dict[object, int] = {}
@@ -164,22 +189,42 @@ class Cache:
             self._rules_at, self._rules = view.rules, Rules(view.queues)
         return self._rules
 
+    def only_line(self, view: View, now: int, policy: Policy) -> Sequence[int] | None:
+        """The waiting gangs as they stand in line; None where there are several lines."""
+        if len(view.queued) == 1:
+            return tuple(view.queued)
+        self.standing.update(view, now, policy)
+        return self.standing.only_line()
+
     def card(self, view: View, job: Job, percent: int) -> Card:
         """The gang's card, written anew when the gang, its queue or the nodes changed."""
         gang = job.gang
         card = self._cards.get(gang.name)
         queue = view.queues.get(gang.queue)
         if card is None or card.job is not job or card.kin.ground != view.ground or card.queue is not queue:
-            kin = card.kin if card is not None and card.kin.holds(view, gang) else self._kin_of(view, gang)
+            kin = card.kin if card is not None and card.kin.holds(view, gang) else self.kin(view, gang)
             card = self._cards[gang.name] = Card(job, kin, queue, percent)
+            if len(self._cards) > self._most_cards:
+                self._forget(view)
         return card
 
-    def _kin_of(self, view: View, gang: Gang) -> Kin:
+    def kin(self, view: View, gang: Gang) -> Kin:
+        """What is known of all gangs of this kind."""
+        kin = self._kin_by_roles.get(id(gang.roles))
+        if kin is None or kin.gang.roles is not gang.roles or not kin.holds(view, gang):
+            if len(self._kin_by_roles) >= MOST_KINDS:
+                self._kin_by_roles.clear()
+            kin = self._kin_by_roles[id(gang.roles)] = self._kin_like(view, gang)
+        return kin
+
+    def _kin_like(self, view: View, gang: Gang) -> Kin:
         sketch = _sketch(gang)
         kin = self._kin.get(sketch)
         if kin is None or not kin.holds(view, gang):
             kin = Kin(view, gang, self._numbers)
             if kin.plain:
+                if len(self._kin) >= MOST_KINDS:
+                    self._kin.clear()
                 self._kin[sketch] = kin
         return kin
 
@@ -190,9 +235,10 @@ class Cache:
             self._facts = {}
         return self._facts
 
-    def forget(self, view: View) -> None:
-        """Drop the cards of gangs that are gone, now and then."""
-        if len(self._cards) > 2 * (len(view.queued) + len(view.seated)) + 1000:
-            here = {job.gang.name for job in view.jobs if job is not None}
-            self._cards = {name: card for name, card in self._cards.items() if name in here}
-            self._kin = {_sketch(card.kin.gang): card.kin for card in self._cards.values() if card.kin.plain}
+    def _forget(self, view: View) -> None:
+        """Drop the cards of gangs that are gone."""
+        here = {job.gang.name for job in view.jobs if job is not None}
+        self._cards = {name: card for name, card in self._cards.items() if name in here}
+        self._kin = {_sketch(card.kin.gang): card.kin for card in self._cards.values() if card.kin.plain}
+        self._kin_by_roles = {}
+        self._most_cards = 2 * len(self._cards) + SOME_CARDS

@@ -15,8 +15,8 @@ class Runs(NamedTuple):
     gang: Gang
     amounts: Counter[str]
     end: int
-    new: bool = False
-    """Whether it is the plan that starts it."""
+    before: Counter[str] | None = None
+    """What it had before the plan; None where it is the plan that starts it."""
 
 
 class Sum:
@@ -45,11 +45,12 @@ class Limits:
         self._sums: dict[str, Sum] = {}
         self._runs: dict[str, Runs] = {}
         for job in (view.held(slot) for slot in view.seated) if any(map(_has_bounds, view.queues.values())) else ():
-            self._enter(Runs(job.gang, amounts(job.gang, job.life.seats), end_of(job)))
+            has = amounts(job.gang, job.life.seats)
+            self._enter(Runs(job.gang, has, end_of(job), has))
 
     def start(self, gang: Gang, seats: tuple[Seats, ...], end: int) -> Iterator[str]:
         """Let a gang start, and say which bounds it breaks."""
-        mine = Runs(gang, amounts(gang, seats), end, new=True)
+        mine = Runs(gang, amounts(gang, seats), end)
         self._enter(mine)
         for key, words, bound in self._of(gang):
             yield from _broken(words, bound, self._sums[key], mine)
@@ -73,7 +74,7 @@ class Limits:
         there = [runs for runs in self._runs.values() if runs.end > moment and runs.gang.name != gang.name]
         for key, words, bound in self._of(gang):
             meant = [runs for runs in there if key in self._keys(runs.gang)]
-            old = [runs for runs in meant if not runs.new]
+            old = [runs._replace(amounts=runs.before) for runs in meant if runs.before is not None]
             kept_before = not any(_broken(words, bound, _sum((*old, mine)), mine))
             found = next(_broken(words, bound, _sum((*meant, mine)), mine), "")
             if kept_before and found:

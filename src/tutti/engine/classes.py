@@ -4,7 +4,7 @@ A gang of ten thousand members is one computation over a few classes. A start or
 class; a class without nodes is forgotten and its number used again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_, mul
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Load = tuple[tuple[int, int, int], ...]
 """What each node of a class carries: (gang slot, role, members), sorted."""
 
+Seated = tuple[tuple[int, ...], tuple[int, ...], Sequence[int]]
+"""Members of a role on each of these nodes, and what each of them asks for."""
+Move = tuple[tuple[int, int, int], Seated]
+"""Of which gang, in which role, added (1) or taken away (-1)."""
 READY = NodeState.READY
 FEW = 100
 """Up to this many nodes plain loops beat array calls."""
@@ -66,6 +70,8 @@ class Classes:
         self._spare: list[int] = []
         self._open: list[int] | None = None
         """How much of each resource is free on all nodes together; None where nobody has asked since nodes changed."""
+        self._is_even = True
+        """Whether no node had more taken of it than it has, when that was last counted."""
         self.take_hold()
 
     @classmethod
@@ -89,13 +95,27 @@ class Classes:
         self._of, self._weight, self._free = self.of.data, self.weight.data, self.free.data
         self._kind, self._ready = self.kind.data, self.ready.data
 
-    def open(self, resource: int) -> int:
-        """How much of a resource is free on all nodes together."""
+    def open(self) -> list[int]:
+        """How much of each resource is free on all nodes together."""
         if self._open is None:
             weight = self.weight[: self.count].tolist()
-            rows = np.maximum(self.free[:, : self.count], 0).tolist()
-            self._open = [sum(map(mul, row, weight)) for row in rows]
-        return self._open[resource]
+            free = self.free[:, : self.count]
+            self._open = [sum(map(mul, row, weight)) for row in np.maximum(free, 0).tolist()]
+            self._is_even = self._open == [sum(map(mul, row, weight)) for row in free.tolist()]
+        return self._open
+
+    def counted_open(self) -> list[int] | None:
+        """The same, where it is known."""
+        return self._open
+
+    def foresee(self, members: int, ask: Sequence[int]) -> bool:
+        """So many members will be seated, where there is room for them; False where more must be known to count."""
+        if self._open is not None:
+            if not self._is_even:
+                return False
+            for resource, amount in enumerate(ask):
+                self._open[resource] -= members * amount
+        return True
 
     def shown(self) -> tuple["NDArray[Any]", ...]:
         """The columns as a view sees them: the same numbers, but nobody can write to them."""
@@ -153,6 +173,13 @@ class Classes:
     def load(self, node: int) -> Load:
         """What a node carries."""
         return self.loads[self._of[node]]
+
+    def catch_up(self, moves: Iterable[Move]) -> None:
+        """Enter what was foreseen: it is counted already."""
+        known, self._open = self._open, None
+        for (slot, role, sign), (nodes, counts, ask) in moves:
+            self.shift(nodes, counts, slot, role, sign, ask)
+        self._open = known
 
     def shift(
         self, nodes: tuple[int, ...], counts: tuple[int, ...], slot: int, role: int, sign: int, ask: Sequence[int]

@@ -18,6 +18,8 @@ def closed_to(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools |
     rules = [_in_window(desk, job, start, end)] if view.windows else []
     rules += [_near(desk, near.mark, near.level, start, end, job.gang.name) for near in role.repels]
     rules += [~_near(desk, near.mark, near.level, start, start + 1, "") for near in role.needs]
+    if role.marks:
+        rules.append(_kept_away(desk, role.marks, start, end, job.gang.name))
     if job.gang.domain_ask:
         rules.append(_domain_lacks(desk, job, start, end))
     if desk.policy.place.one_wide_gang_per_node and not _stays_on_one_node(desk, job, need, start, end):
@@ -56,34 +58,49 @@ def _near(desk: Desk, mark: str, level: str, start: int, end: int, but: str) -> 
     """Columns near a mark at some time of a stay; a whole domain is near when one of its nodes is."""
     profile = desk.profile
     marked = np.zeros(profile.count, np.bool_)
-    for role_marks, columns in _present(desk, start, end, but):
-        if mark in role_marks:
-            marked[columns] = True
+    for there, seats in _present(desk, start, end, but):
+        for role, held in zip(there.gang.roles, seats, strict=True):
+            if mark in role.marks and held.nodes:
+                marked[profile.columns_of(desk.view.line[list(held.nodes)])] = True
     for number, trait in enumerate(desk.view.traits):
         if trait is not None and mark in trait.foreign_marks:
             marked |= profile.descends_from(number)
+    return _widened(desk, marked, level)
+
+
+def _kept_away(desk: Desk, marks: tuple[str, ...], start: int, end: int, but: str) -> Bools:
+    """Columns near a gang that keeps away from one of these marks."""
+    profile = desk.profile
+    closed = np.zeros(profile.count, np.bool_)
+    for there, seats in _present(desk, start, end, but):
+        levels = {near.level for role in there.gang.roles for near in role.repels if near.mark in marks}
+        if levels:
+            mine = np.zeros(profile.count, np.bool_)
+            mine[profile.columns_of(desk.view.line[[node for held in seats for node in held.nodes]])] = True
+            for level in levels:
+                closed |= _widened(desk, mine, level)
+    return closed
+
+
+def _widened(desk: Desk, marked: Bools, level: str) -> Bools:
+    """These columns, and all others in their domains of a level."""
     if level == "node" or not marked.any():
         return marked
+    profile = desk.profile
     domains = desk.view.topology.domains(level)[profile.kind[: profile.count]]
     return marked | np.isin(domains, np.unique(domains[marked & (domains >= 0)]))
 
 
-def _present(desk: Desk, start: int, end: int, but: str) -> Iterator[tuple[tuple[str, ...], "np.ndarray"]]:
-    """Marks of every role seated at some time of a stay, and the columns of its nodes."""
+def _present(desk: Desk, start: int, end: int, but: str) -> Iterator[tuple[Job, tuple[Seats, ...]]]:
+    """Every gang that is seated at some time of a stay, and its seats."""
     ends = desk.ends()
     for slot in desk.view.seated:
         job = desk.view.held(slot)
         if int(ends[slot]) > start and job.gang.name != but:
-            yield from _roles(desk, job, job.life.seats)
+            yield job, job.life.seats
     for begin, stop, job, seats, _ in desk.stays.values():
         if begin < end and start < stop and job.gang.name != but:
-            yield from _roles(desk, job, seats)
-
-
-def _roles(desk: Desk, job: Job, seats: tuple[Seats, ...]) -> Iterator[tuple[tuple[str, ...], "np.ndarray"]]:
-    for role, held in zip(job.gang.roles, seats, strict=True):
-        if role.marks and held.nodes:
-            yield role.marks, desk.profile.columns_of(desk.view.line[list(held.nodes)])
+            yield job, seats
 
 
 def _beside_wide(desk: Desk, job: Job, start: int, end: int) -> Bools:

@@ -6,27 +6,28 @@ Machines of batch systems are like that, and so are most clusters of one kind of
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .answers import Deferred
+from .answers import Deliberate, glanced
 from .cache import Cache
-from .floor import Floor, Held, promised, taken
+from .floor import Floor, Held, Part, beside, chosen, lift, promised, room_beside, seats_in
 from .head_count import Asked, HeadCount
 from .horizon import Horizon, earliest
 from .lineup import somebody_may_reclaim
-from .model import NEVER, Promise, Seats
+from .model import NEVER, Promise
 from .order import backfilling, has_own_backfill, steady_until
-from .place import Seating
 from .plan import AnyAction, Plan, Reserve, Start
 from .policy import Break, Policy
 from .releases import late_end
-from .tally import Ints
 from .view import View
 
+LONG = 48
+"""When so many gangs in a row found no room, it is quicker to look at all the others at once."""
 
-def counted(view: View, now: int, policy: Policy, cache: Cache, deliberate: Callable[[], Plan]) -> Plan | None:
+
+def counted(view: View, now: int, policy: Policy, cache: Cache, deliberate: Deliberate) -> Plan | None:
     """What to do about a view in which room on nodes that are alike decides; None where it does not."""
     if view.watched or view.leaving or view.draining or view.windows or view.followers or view.on_hold:
         return None
@@ -36,30 +37,26 @@ def counted(view: View, now: int, policy: Policy, cache: Cache, deliberate: Call
     count = cache.head_count
     if not count.holds(view, policy, cache) or somebody_may_reclaim(view, policy, rules):
         return None
-    line = _in_line(view, now, policy, cache)
-    if line is None or not all(slot == line[0] for slot in view.promised):
-        return None
+    if (wake_at := count.stays_until(view, now)) is not None:
+        return glanced(view, now, policy, (), wake_at, deliberate)
     turn = Turn(view, now, policy, count)
-    if not turn.take(line, cache):
+    line = cache.only_line(view, now, policy)
+    if line is None or (view.promised and line[0] not in view.promised) or not turn.take(line, cache):
         return None
-    return Plan(view.number, now, tuple(turn.actions), Deferred(view, turn.started, deliberate), turn.wake_at)
-
-
-def _in_line(view: View, now: int, policy: Policy, cache: Cache) -> list[int] | None:
-    """The waiting gangs as they stand in line; None where there are several lines."""
-    if len(view.queued) == 1:
-        return list(view.queued)
-    cache.standing.update(view, now, policy)
-    return cache.standing.only_line()
+    return glanced(view, now, policy, tuple(turn.actions), turn.wake_at, deliberate)
 
 
 class Turn:
     """One look along the line: who starts, who is promised a start, who fits in before it or beside it."""
 
+    __slots__ = (
+        *("actions", "now", "policy", "view", "wake_at"),
+        *("_aside", "_begun", "_count", "_floor", "_horizon", "_untaken"),
+    )
+
     def __init__(self, view: View, now: int, policy: Policy, count: HeadCount) -> None:
         self.view, self.now, self.policy = view, now, policy
         self.actions: list[AnyAction] = []
-        self.started: set[str] = set()
         self.wake_at = NEVER
         self._count = count
         self._floor = count.floor
@@ -72,7 +69,7 @@ class Turn:
         self._aside: Aside | None = None
         """Room for those who stay longer than that, once somebody has asked."""
 
-    def take(self, line: list[int], cache: Cache) -> bool:
+    def take(self, line: Sequence[int], cache: Cache) -> bool:
         """Decide about everybody in line; False where that takes more than room."""
         asked, floor = self._count.asked, self._floor
         for at, slot in enumerate(line):
@@ -82,17 +79,19 @@ class Turn:
             if wants.members > floor.room(wants.amount):
                 return self._wait(line, at, cache)
             self._start(slot, wants, floor.choose(wants.members, wants.amount))
+        # Whoever waits next asks for something else.
+        self._count.horizon = None
         return True
 
     # -- who starts
 
-    def _start(self, slot: int, wants: Asked, seating: Seating) -> Held:
-        name, length = self.view.held(slot).gang.name, wants.length
-        seats = _seats(seating)
-        come = taken(NEVER if length >= NEVER else self.now + length, seating, seats.counts, wants.amount)
+    def _start(self, slot: int, wants: Asked, parts: list[Part]) -> Held:
+        name, (members, amount, length) = self.view.held(slot).gang.name, wants
+        seats = seats_in(parts)
+        taken = tuple([(each * amount, nodes) for each, nodes in parts])
+        come = Held(NEVER if length >= NEVER else self.now + length, taken, members * amount, len(seats.nodes))
         self._begun.append(come)
         self._count.planned[slot] = seats, come
-        self.started.add(name)
         self.actions.append(Start(name, self.view.number, seats=(seats,)))
         return come
 
@@ -109,11 +108,11 @@ class Turn:
 
     # -- who waits
 
-    def _wait(self, line: list[int], at: int, cache: Cache) -> bool:
+    def _wait(self, line: Sequence[int], at: int, cache: Cache) -> bool:
         """Promise a start to the first who cannot start, and look who of the others starts without delaying it."""
         count, now = self._count, self.now
         if len(self.view.queued) > 1:
-            due = min(count.due.values(), default=NEVER)
+            due = min(count.due.values()) if count.due else NEVER
             if due <= now:
                 return False
             self.wake_at = min(due, steady_until(self.view, now, self.policy, cache.standing.lines))
@@ -122,10 +121,20 @@ class Turn:
         if horizon is None or not self._promise(line[at], head, horizon):
             return False
         self._horizon = horizon
+        count.comes_first(line[at])
         self._fill(self._behind(line, at, cache), head)
-        ends = [ahead.end for ahead in self._running(late, 1)]
-        self.wake_at = min([self.wake_at, horizon.moment, *ends, *(come.end for come in self._begun)])
+        self.wake_at = min(self.wake_at, horizon.moment, self._next_end(late))
         return True
+
+    def _next_end(self, late: int) -> int:
+        """When the next of those who run or start is expected to end."""
+        ends = self._count.ends
+        first = ends[late][0] if late < len(ends) else NEVER
+        if late:
+            first = min(first, *(ahead.end for ahead in self._running(late, 0)))
+        for come in self._begun:
+            first = min(first, come.end)
+        return first
 
     def _found(self, head: Asked, late: int) -> Horizon | None:
         """When the first who cannot start does: as was found before, or found now."""
@@ -152,7 +161,7 @@ class Turn:
         old = job.life.promise
         if old is not None and old.start <= start:
             return old.start == start
-        seats = _seats(promised(horizon.then, self._count.floor.free, head.members, head.amount))
+        seats = seats_in(promised(horizon.then, self._count.floor.levels, head.members, head.amount))
         end = NEVER if head.length >= NEVER else start + head.length
         given, broken = (self.now, 0) if old is None else (old.given, old.broken)
         promise = Promise(start, end, (seats,), given, broken)
@@ -162,9 +171,9 @@ class Turn:
 
     # -- who fits in
 
-    def _behind(self, line: list[int], at: int, cache: Cache) -> Iterable[int]:
+    def _behind(self, line: Sequence[int], at: int, cache: Cache) -> Sequence[int]:
         """Everybody behind the one who was promised a start, in the order in which they are tried."""
-        if not self._present().units or len(line) == 1:
+        if len(line) == 1 or not self._present().units:
             return ()
         others = line[at + 1 :]
         if has_own_backfill(self.policy):
@@ -173,12 +182,35 @@ class Turn:
             others = [slot for slot in cache.behind.only_line() or () if slot not in first]
         return others
 
-    def _fill(self, slots: Iterable[int], head: Asked) -> None:
+    def _fill(self, slots: Sequence[int], head: Asked) -> None:
         """Start whoever is gone before the promised start, or finds room beside the seats that are promised."""
+        is_sifted = False
+        while slots:
+            begun = len(self._begun)
+            slots = slots[self._fill_once(slots if is_sifted else slots[:LONG], head) :]
+            if len(self._begun) == begun and len(slots) > LONG:
+                # Whoever sits down leaves less room for the others: who is hopeless stays so.
+                slots, is_sifted = self._hopeful(slots, head), True
+
+    def _hopeful(self, slots: Sequence[int], head: Asked) -> list[int]:
+        """Those for whom there may be room, without asking each of a long line."""
+        floor, where = self._present(), np.array(slots)
+        members, amounts, lengths = self._count.columns[:, where]
+        soon = lengths <= self._horizon.moment - self.now
+        fits = np.zeros(len(slots), np.bool_)
+        for amount in set(amounts.tolist()):
+            here = (amounts == amount) & (members <= floor.room(amount))
+            if here.any():
+                fits |= here & (soon | (members <= self._most_aside(amount, head)))
+        found: list[int] = where[fits].tolist()
+        return found
+
+    def _fill_once(self, slots: Sequence[int], head: Asked) -> int:
+        """Start the first who fits in; how many were looked at."""
         asked, floor = self._count.asked, self._present()
         rooms: dict[int, int] = {}
-        in_time = self._horizon.moment - self.now
-        for slot in slots:
+        in_time, beside = self._horizon.moment - self.now, self._horizon.units - head.members * head.amount
+        for at, slot in enumerate(slots, 1):
             wants = asked[slot]
             members, amount, length = wants
             if amount not in rooms:
@@ -187,49 +219,60 @@ class Turn:
                 continue
             if length <= in_time:
                 self._start(slot, wants, floor.choose(members, amount))
-            elif not self._starts_aside(slot, wants, head):
-                continue
-            floor = self._present()
-            rooms.clear()
+                return at
+            if members * amount <= beside and self._starts_aside(slot, wants, head):
+                return at
+        return len(slots)
+
+    def _most_aside(self, amount: int, head: Asked) -> int:
+        """The most members who take so much each and stay for whom there may be room."""
+        if amount > self._horizon.units - head.members * head.amount:
+            return 0
+        if self._aside is None:
+            self._aside = Aside(self._horizon, head, self._count.floor)
+        return self._aside.most(self._present(), amount)
 
     def _starts_aside(self, slot: int, wants: Asked, head: Asked) -> bool:
-        if self._aside is None:
-            if wants.members * wants.amount > self._horizon.units - head.members * head.amount:
-                return False
-            self._aside = Aside(self._horizon, head, self._count.floor.free)
-        seating = self._aside.choose(self._present(), wants.members, wants.amount)
-        if seating is not None:
-            self._aside.take(self._start(slot, wants, seating))
-        return seating is not None
+        if wants.members > self._most_aside(wants.amount, head):
+            return False
+        assert self._aside is not None
+        parts = self._aside.choose(self._present(), wants.members, wants.amount)
+        if parts is not None:
+            self._aside.take(self._start(slot, wants, parts))
+        return parts is not None
 
 
 class Aside:
     """What is free when a promised stay begins, beside it."""
 
-    def __init__(self, horizon: Horizon, head: Asked, now: Ints) -> None:
-        seating = promised(horizon.then, now, head.members, head.amount)
+    def __init__(self, horizon: Horizon, head: Asked, floor: Floor) -> None:
         self._then = horizon.then.copy()
-        self._then[seating.positions] -= seating.counts * head.amount
+        for each, nodes in promised(horizon.then, floor.levels, head.members, head.amount):
+            lift(self._then, nodes, -each * head.amount)
         self._units = horizon.units - head.members * head.amount
         self._most: dict[int, int] = {}
-        """By what is asked, the most members for whom there may still be room."""
 
-    def choose(self, floor: Floor, members: int, amount: int) -> Seating | None:
+    def most(self, floor: Floor, amount: int) -> int:
+        """The most members who take so much each who may find room; with everybody who sits down it is less."""
+        known = self._most.get(amount)
+        if known is None:
+            known = self._most[amount] = room_beside(floor.levels, self._then, amount)
+        return known
+
+    def choose(self, floor: Floor, members: int, amount: int) -> list[Part] | None:
         """Nodes for who stays from now on until after that moment; None where there is no room."""
-        if members * amount > self._units or members > self._most.get(amount, members):
+        if members * amount > self._units:
+            self._most[amount] = self._units // amount
             return None
-        room = np.minimum(floor.free, self._then)
-        most = self._most[amount] = int((room // amount).sum())
-        return floor.beside(room, members, amount) if members <= most else None
+        spots = beside(floor.levels, self._then, amount)
+        most = self._most[amount] = sum(room // amount * nodes.bit_count() for room, _, _, nodes in spots)
+        return chosen(spots, members, amount) if members <= most else None
 
     def take(self, come: Held) -> None:
         """Somebody sits there from now on."""
-        self._then[come.where] -= come.amounts
+        for amount, nodes in come.parts:
+            lift(self._then, nodes, -amount)
         self._units -= come.units
-
-
-def _seats(seating: Seating) -> Seats:
-    return Seats(tuple(seating.positions.tolist()), tuple(seating.counts.tolist()), 0)
 
 
 def _end(held: Held) -> int:

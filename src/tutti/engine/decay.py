@@ -43,6 +43,12 @@ def steps_between(begin: int, now: int, half_life: int) -> int:
     return max(steps, 0)
 
 
+def next_step(now: int, half_life: int) -> int:
+    """When something is next forgotten."""
+    step = half_life // STEPS if half_life >= STEPS else 1
+    return now - now % step + step
+
+
 def remembered(begin: int, until: int, half_life: int) -> int:
     """How much of the time between two moments still counts at the second, after forgetting step by step."""
     steps = steps_between(begin, until, half_life)

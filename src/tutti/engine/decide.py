@@ -1,7 +1,6 @@
 """What to do about a view. One pure function; the cycle below is the whole of the scheduler."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import filterfalse
 
 from .alone import alone
@@ -11,6 +10,7 @@ from .company import keep_windows_apart
 from .consolidate import consolidate, may_consolidate
 from .counted import counted
 from .desk import Desk
+from .everybody import everybody
 from .gate import gate, over_quota
 from .lineup import Line, hopeless_kinds
 from .model import Job, State
@@ -46,7 +46,6 @@ def decide(view: View, now: int, policy: Policy, cache: Cache | None = None) -> 
         return Plan(view.number, now)
     if cache is None:
         return deliberate(view, now, policy)
-    cache.forget(view)
     return at_a_glance(view, now, policy, cache) or deliberate(view, now, policy, cache)
 
 
@@ -54,9 +53,12 @@ def at_a_glance(view: View, now: int, policy: Policy, cache: Cache) -> Plan | No
     """The same plan where it is clear without looking closely; None where it is not."""
     if not view.queued:
         return None
-    closely = partial(deliberate, view, now, policy)
-    plan = counted(view, now, policy, cache, closely)
-    return plan or (alone(view, now, policy, cache, closely) if len(view.queued) == 1 else None)
+    plan = counted(view, now, policy, cache, deliberate)
+    if plan is None:
+        plan = everybody(view, now, policy, cache, deliberate)
+    if plan is None and len(view.queued) == 1:
+        plan = alone(view, now, policy, cache, deliberate)
+    return plan
 
 
 def deliberate(view: View, now: int, policy: Policy, cache: Cache | None = None) -> Plan:

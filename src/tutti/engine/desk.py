@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .bounds import Crowd, Key
 from .cache import Cache, Card
 from .estimate import run_time
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
@@ -77,6 +78,8 @@ class Desk:
         self.steps = policy.effort.search_steps
         self.rooms = Rooms(self)
         self.spoken_for = SpokenFor(self)
+        self.crowded: dict[Key, tuple[Crowd, Reason]] = {}
+        """Bounds on running gangs that are reached, and what is said to those who wait for them."""
         self.earliest: dict[object, list[tuple[int, int, int]]] = {}
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []

@@ -1,7 +1,8 @@
 """How long will it run? Estimates scaled to the size a gang has, less the work it already kept."""
 
-from .model import NEVER, SECOND, Coupling, Estimate, Gang, Job, Life, Queue, Role, Seats, Source, Speed
+from .model import NEVER, SECOND, Coupling, Estimate, Gang, Job, Progress, Queue, Role, Seats, Source, Speed
 
+NONE = Source.NONE
 QUANTILES = (50, 90, 100)
 """The percentiles that are kept for each running gang; the last is its limit."""
 
@@ -56,14 +57,17 @@ def pace(gang: Gang, seats: tuple[Seats, ...]) -> tuple[int, int]:
 
 def known(gang: Gang, queue: Queue | None) -> Estimate:
     """The gang's estimate, or the queue's default where it has none."""
-    if gang.estimate.source is Source.NONE and queue is not None and queue.default_estimate:
+    if gang.estimate.source is NONE and queue is not None and queue.default_estimate:
         return Estimate(limit=queue.default_estimate, source=Source.DEFAULT)
     return gang.estimate
 
 
 def run_time(job: Job, queue: Queue | None, percent: int, seats: tuple[Seats, ...] = ()) -> int:
     """How long the gang would run if it started now on these seats (or at its wanted size)."""
-    return _left(job, known(job.gang, queue).at(percent), seats)
+    told = job.gang.estimate
+    if told.source is NONE:
+        told = known(job.gang, queue)
+    return _left(job, told.at(percent) if told.p50 or told.p90 else told.limit, seats)
 
 
 def _left(job: Job, whole: int, seats: tuple[Seats, ...]) -> int:
@@ -82,14 +86,15 @@ def expected_ends(job: Job, queue: Queue | None) -> tuple[int, int, int]:
     life = job.life
     # Loose members come and go one by one: the last ones set the end.
     begun = life.started if _is_coupled(job.gang) else life.resized
-    told = known(job.gang, queue)
+    told = job.gang.estimate
+    if told.source is NONE:
+        told = known(job.gang, queue)
     last = _after(begun, _left(job, told.limit, life.seats))
     if not told.p50 and not told.p90:
         soon = late = last
     else:
         soon, late = (_after(begun, _left(job, told.at(percent), life.seats)) for percent in QUANTILES[:2])
-    reported = _end_by_progress(life)
-    if reported is not None:
+    if life.progress is not None and (reported := _end_by_progress(life.progress)) is not None:
         slack = (reported - life.started) // 10
         soon, late = reported, min(reported + slack, max(last, reported))
     return soon, late, max(late, last)
@@ -127,8 +132,7 @@ def _after(start: int, length: int) -> int:
     return NEVER if length >= NEVER else start + length
 
 
-def _end_by_progress(life: Life) -> int | None:
-    told = life.progress
-    if told is None or not told.steps or not told.rate_milli:
+def _end_by_progress(told: Progress) -> int | None:
+    if not told.steps or not told.rate_milli:
         return None
     return told.at + (told.steps - told.step) * 1000 * SECOND // told.rate_milli

@@ -66,6 +66,8 @@ class Starting(Event, frozen=True, tag="starting"):
     seats: tuple[Seats, ...]
     decided: int = 0
     """Number of the view the start was decided on; 0 when nobody of ours decided it."""
+    up: bool = False
+    """Whether all members are up at once."""
 
 
 class Running(Event, frozen=True, tag="running"):

@@ -1,59 +1,94 @@
 """What is free on each node, where all nodes are alike and gangs ask for one resource? And which nodes does one get?
 
-The nodes are those that `place` would choose; here they are chosen one by one, without classes and columns over time.
+The nodes are those that `place` would choose. Nodes on which the same is free are as good as each other, so that a few
+sets of nodes say it all, without classes and columns over time.
 """
 
-from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
+from .bits import first, gathered, named
+from .model import Seats
 
-from .place import Seating
-from .tally import Bools, Ints
-
-MANY = 64
-"""From so many nodes on arrays are counted by sorting."""
+Levels = dict[int, int]
+"""By how much is free on a node, the nodes where it is that much."""
+Part = tuple[int, int]
+"""So many on each of these nodes."""
+Spot = tuple[int, int, int, int]
+"""How much may be taken of a node, how much is free there in all, how much of it now (0 where that does not matter),
+and the nodes where it is so."""
 
 
 class Held(NamedTuple):
     """What a gang takes of the nodes it sits on, and until when."""
 
     end: int
-    where: "int | Ints"
-    amounts: "int | Ints"
+    parts: tuple[Part, ...]
+    """Amounts, and the nodes they are taken of."""
     units: int
     """All of it together."""
     nodes: int
 
 
-def held(end: int, nodes: tuple[int, ...], counts: tuple[int, ...], amount: int) -> Held:
-    """So many members on each node, who take so much each, until a moment."""
-    if len(nodes) == 1:
-        return Held(end, nodes[0], counts[0] * amount, counts[0] * amount, 1)
-    return _held(end, np.array(nodes, np.intp), counts, amount)
-
-
-def taken(end: int, seating: Seating, counts: tuple[int, ...], amount: int) -> Held:
-    """The same of nodes that were just chosen."""
-    if len(counts) == 1:
-        return Held(end, seating.positions.item(0), counts[0] * amount, counts[0] * amount, 1)
-    return _held(end, seating.positions, counts, amount)
-
-
-def _held(end: int, where: Ints, counts: tuple[int, ...], amount: int) -> Held:
+def held(end: int, seats: Seats, amount: int) -> Held:
+    """Members in these seats, who take so much each, until a moment."""
+    nodes, counts = seats.nodes, seats.counts
     members = sum(counts)
-    even = members == len(counts)
-    amounts: int | Ints = amount if even else np.array(counts, np.int64) * amount
-    return Held(end, where, amounts, members * amount, len(counts))
+    if counts.count(counts[0]) == len(counts):
+        parts: tuple[Part, ...] = ((counts[0] * amount, gathered(nodes)),)
+    else:
+        by_count: dict[int, list[int]] = {}
+        for node, count in zip(nodes, counts, strict=True):
+            by_count.setdefault(count, []).append(node)
+        parts = tuple((count * amount, gathered(some)) for count, some in by_count.items())
+    return Held(end, parts, members * amount, len(nodes))
+
+
+def seats_in(parts: list[Part]) -> Seats:
+    """So many members on each of these nodes, in rank order, which is the order of the line."""
+    if len(parts) == 1:
+        each, where = parts[0]
+        nodes = named(where)
+        return Seats(nodes, (each,) * len(nodes), 0)
+    pairs = sorted((node, each) for each, where in parts for node in named(where))
+    return Seats(tuple(node for node, _ in pairs), tuple(each for _, each in pairs), 0)
+
+
+def lift(levels: Levels, nodes: int, change: int) -> list[Part]:
+    """Let so much more (or less) be free on these nodes; what was free on them before."""
+    before: list[Part] = []
+    for free, here in levels.items():
+        both = here & nodes
+        if both:
+            before.append((free, both))
+            nodes ^= both
+            if not nodes:
+                break
+    for free, both in before:
+        left = levels[free] ^ both
+        if left:
+            levels[free] = left
+        else:
+            del levels[free]
+        levels[free + change] = levels.get(free + change, 0) | both
+    return before
+
+
+def room_in(levels: Levels, amount: int) -> int:
+    """Members who take so much each that find a seat."""
+    room = 0
+    for free, nodes in levels.items():
+        if free >= amount:
+            room += free // amount * nodes.bit_count()
+    return room
 
 
 class Floor:
-    """What is free on each node, and how many nodes there are of each kind of free."""
+    """What is free on each node now."""
 
-    __slots__ = ("free", "levels", "units")
+    __slots__ = ("levels", "units")
 
-    def __init__(self, free: Ints, levels: dict[int, int], units: int) -> None:
-        self.free = free
+    def __init__(self, levels: Levels, units: int) -> None:
         self.levels = levels
         self.units = units
         """All that is free together."""
@@ -61,158 +96,104 @@ class Floor:
     @classmethod
     def empty(cls, nodes: int, each: int) -> "Floor":
         """Nobody anywhere."""
-        return cls(np.full(nodes, each, np.int64), {each: nodes}, nodes * each)
+        return cls({each: (1 << nodes) - 1}, nodes * each)
 
     def copy(self) -> "Floor":
         """One of its own."""
-        return Floor(self.free.copy(), self.levels.copy(), self.units)
+        return Floor(self.levels.copy(), self.units)
 
     def take(self, come: Held) -> None:
         """Somebody sits down."""
         self.units -= come.units
-        self._change(come.where, -come.amounts)
+        for amount, nodes in come.parts:
+            lift(self.levels, nodes, -amount)
 
     def give(self, gone: Held) -> None:
         """Somebody leaves."""
         self.units += gone.units
-        self._change(gone.where, gone.amounts)
-
-    def _change(self, where: "int | Ints", amounts: "int | Ints") -> None:
-        free = self.free
-        if type(where) is int:
-            before = free.item(where)
-            free[where] = after = before + int(amounts)
-            self._count({before: 1}, {after: 1})
-            return
-        many = free[where]
-        free[where] = more = many + amounts
-        known = _counted(many)
-        if len(known) == 1 and type(amounts) is int:
-            self._count(known, {next(iter(known)) + amounts: len(many)})
-        else:
-            self._count(known, _counted(more))
-
-    def _count(self, before: dict[int, int], after: dict[int, int]) -> None:
-        levels = self.levels
-        for free, many in after.items():
-            levels[free] = levels.get(free, 0) + many
-        for free, many in before.items():
-            left = levels[free] - many
-            if left:
-                levels[free] = left
-            else:
-                del levels[free]
+        for amount, nodes in gone.parts:
+            lift(self.levels, nodes, amount)
 
     def room(self, amount: int) -> int:
         """Members who take so much each that find a seat."""
-        room = 0
-        for free, many in self.levels.items():
-            if free >= amount:
-                room += free // amount * many
-        return room
+        return room_in(self.levels, amount)
 
-    def choose(self, members: int, amount: int) -> Seating:
+    def choose(self, members: int, amount: int) -> list[Part]:
         """Nodes for so many members, for whom there is room."""
-        need = members * amount
-        tight = min((free for free in self.levels if free >= need), default=0)
-        if tight:
-            return _one((self.free == tight).argmax(), members)
-        return self._by_level(members, amount)
-
-    def _by_level(self, members: int, amount: int) -> Seating:
-        """As `several` does, by what is free on a node: who has the same is as good as each other."""
-        fitting = [free for free in self.levels if free >= amount]
+        levels = self.levels
+        fitting = [free for free in levels if free >= amount]
         if len(fitting) == 1 and fitting[0] < 2 * amount:
-            return Seating((self.free == fitting[0]).nonzero()[0][:members], np.ones(members, np.int64))
-        parts: list[tuple[Ints, int]] = []
-        rest, spent = members, 0
-        ranked = sorted((-(free // amount), free % amount, free) for free in fitting)
-        for at, (per, _, level) in enumerate(ranked):
-            many = min(rest // -per, self.levels[level])
-            parts.append(((self.free == level).nonzero()[0][:many], -per))
-            rest += many * per
-            if not rest:
-                break
-            if many < self.levels[level]:
-                tight = min(free for _, _, free in ranked[at:] if free >= rest * amount)
-                spent = many if tight == level else 0
-                parts.append(((self.free == tight).nonzero()[0][spent : spent + 1], rest))
-                break
-        if len(parts) == 1:
-            return Seating(parts[0][0], np.full(len(parts[0][0]), parts[0][1], np.int64))
-        counts = [np.full(len(nodes), each, np.int64) for nodes, each in parts]
-        return _along(np.concatenate([nodes for nodes, _ in parts]), np.concatenate(counts))
-
-    def beside(self, room: Ints, members: int, amount: int) -> Seating:
-        """The same with no more than so much room on each node."""
-        whole = (room >= members * amount).nonzero()[0]
-        if len(whole):
-            return _one(whole[self.free[whole].argmin()], members)
-        return several(room, self.free, members, amount)
+            return [(1, first(levels[fitting[0]], members))]
+        roomy = [free for free in fitting if free >= members * amount]
+        if roomy:
+            nodes = levels[min(roomy)]
+            return [(members, nodes & -nodes)]
+        return chosen([(free, free, 0, levels[free]) for free in fitting], members, amount)
 
 
-def promised(then: Ints, now: Ints, members: int, amount: int) -> Seating:
+def beside(now: Levels, then: Levels, amount: int) -> list[Spot]:
+    """Where so much is free both now and then."""
+    spots: list[Spot] = []
+    for free, here in now.items():
+        if free >= amount:
+            for later, there in then.items():
+                if later >= amount and (both := here & there):
+                    spots.append((min(free, later), free, 0, both))
+    return spots
+
+
+def room_beside(now: Levels, then: Levels, amount: int) -> int:
+    """Members who take so much each that find a seat both now and then."""
+    return sum(room // amount * nodes.bit_count() for room, _, _, nodes in beside(now, then, amount))
+
+
+def promised(then: Levels, now: Levels, members: int, amount: int) -> list[Part]:
     """Nodes for later: where less is free now, so that those who come and go until then disturb nobody."""
-    whole = (then >= members * amount).nonzero()[0]
-    if not len(whole):
-        return several(then, then, members, amount, now)
-    liking = np.minimum(now[whole] // amount, members)
-    whole = whole[liking == liking.min()]
-    return _one(whole[then[whole].argmin()], members)
+    spots: list[Spot] = []
+    for later, there in then.items():
+        if later >= amount:
+            spots += [(later, later, free, both) for free, here in now.items() if (both := here & there)]
+    return chosen(spots, members, amount)
 
 
-def several(room: Ints, free: Ints, members: int, amount: int, now: Ints | None = None) -> Seating:
-    """The roomiest nodes while they can be filled; what is left over goes where it leaves the least behind."""
-    fits = room // amount
-    nodes = (fits >= _least_filled(fits, members)).nonzero()[0]
-    per = fits[nodes]
-    keys = [free[nodes] - per * amount, -per]
-    if now is not None:
-        keys.insert(1, np.minimum(now[nodes] // amount, per))
-    if any((key != key[0]).any() for key in keys):
-        order = np.lexsort(keys)
-        nodes, per = nodes[order], per[order]
-    filled = per.cumsum()
-    cut = int(filled.searchsorted(members, side="right"))
-    nodes, counts = nodes[:cut], per[:cut]
-    rest = members - (filled.item(cut - 1) if cut else 0)
-    if rest:
-        nodes = np.append(nodes, _tightest(fits >= rest, nodes, free, rest, amount, now))
-        counts = np.append(counts, rest)
-    return _along(nodes, counts)
+def chosen(spots: Iterable[Spot], members: int, amount: int) -> list[Part]:
+    """One node for all of them, or the roomiest while they can be filled; what is left over goes where it leaves the
+    least behind."""
+    whole = _tightest(spots, members, amount, 0)
+    if whole:
+        return [(members, whole)]
+    ranks: dict[tuple[int, int, int], int] = {}
+    for room, free, now, nodes in spots:
+        per = room // amount
+        key = -per, min(now // amount, per), free - per * amount
+        ranks[key] = ranks.get(key, 0) | nodes
+    parts: list[Part] = []
+    taken = 0
+    for key in sorted(ranks):
+        per, nodes = -key[0], ranks[key]
+        many, most = members // per, nodes.bit_count()
+        if many < most:
+            nodes = first(nodes, many)
+        if nodes:
+            parts.append((per, nodes))
+            taken |= nodes
+        members -= min(many, most) * per
+        if many < most or not members:
+            break
+    if members:
+        parts.append((members, _tightest(spots, members, amount, taken)))
+    return parts
 
 
-def _along(nodes: Ints, counts: Ints) -> Seating:
-    """In rank order, which is the order of the line."""
-    order = nodes.argsort()
-    return Seating(nodes[order], counts[order])
-
-
-def _least_filled(fits: Ints, members: int) -> int:
-    """How many members fit on the least roomy of the nodes that are filled."""
-    many: list[int] = np.bincount(fits).tolist()
-    per = len(many) - 1
-    while (members := members - per * many[per]) > 0:
-        per -= 1
-    return per
-
-
-def _tightest(open_to: Bools, taken: Ints, free: Ints, members: int, amount: int, now: Ints | None) -> int:
-    open_to[taken] = False
-    nodes = open_to.nonzero()[0]
-    if now is not None:
-        liking = np.minimum(now[nodes] // amount, members)
-        nodes = nodes[liking == liking.min()]
-    return int(nodes[free[nodes].argmin()])
-
-
-def _one(node: "np.intp | int", members: int) -> Seating:
-    return Seating(np.array([node], np.intp), np.array([members], np.int64))
-
-
-def _counted(amounts: Ints) -> dict[int, int]:
-    if len(amounts) < MANY:
-        each = amounts.tolist()
-        return {each[0]: len(each)} if each.count(each[0]) == len(each) else Counter(each)
-    kinds, many = np.unique(amounts, return_counts=True)
-    return dict(zip(kinds.tolist(), many.tolist(), strict=True))
+def _tightest(spots: Iterable[Spot], members: int, amount: int, taken: int) -> int:
+    """The first of the nodes where so many members leave the least behind; none where no node takes all of them."""
+    best: tuple[int, int] | None = None
+    found = 0
+    for room, free, now, nodes in spots:
+        if room >= members * amount and (left := nodes & ~taken):
+            key = min(now // amount, members), free
+            if best is None or key < best:
+                best, found = key, left
+            elif key == best:
+                found |= left
+    return found & -found

@@ -100,7 +100,9 @@ class Future:
         taken = same = 0
         while taken < steps:
             taken += 1
-            plan = self._choose(self.world.view(), self.now, self.policy, cache=self._cache)
+            plan = self._choose(self.world.glance(), self.now, self.policy, cache=self._cache)
+            # Answers hold on to the view, and what somebody looks at must be copied before it changes.
+            plan.drop_answers()
             freed = [self._carry_out(action) for action in plan.actions]
             if names <= self.started.keys():
                 return Starts(self.started, self.now, taken)

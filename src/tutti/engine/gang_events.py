@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from . import events as ev
 from .books import Books, Touched, on
@@ -14,6 +14,7 @@ from .seats import without
 KEEP_INTERRUPTIONS = 32
 STARTABLE = frozenset({State.WAITING, State.PARKED})
 COMING_UP = frozenset({State.STARTING, State.REPAIRING, State.DEGRADED})
+STARTING, RUNNING = State.STARTING, State.RUNNING
 UNTRIED = Attempt()
 T = TypeVar("T")
 
@@ -42,17 +43,39 @@ def _changed(books: Books, event: ev.Changed) -> Touched:
     if slot < 0:
         return books.nothing(f"no gang named {event.gang.name!r}")
     job = books.job_in(slot)
-    seats = job.life.seats
-    if seats and _asks(event.gang) != _asks(job.gang):
+    before, after = _asks(job.gang), _asks(event.gang)
+    if job.life.seats and not _only_adds(before, event.gang):
         return books.nothing("a seated gang cannot change what its members ask for")
-    books.book(slot, job, seats, -1)
+    life = job.life if before == after else _of_roles(job.life, len(after))
+    books.book(slot, job, job.life.seats, -1)
     books.measure_gang(event.gang)
-    # What was promised to other roles says nothing about these.
-    claims = {} if _asks(event.gang) == _asks(job.gang) else {"promise": None, "pledge": None}
-    changed = Job(event.gang, moved(job.life, books.version, **claims))
-    books.book(slot, changed, seats, 1)
+    changed = Job(event.gang, moved(life, books.version))
+    books.book(slot, changed, life.seats, 1)
     books.put(slot, changed)
     return Touched(books.version, slot, freed=True)
+
+
+def _only_adds(before: tuple[object, ...], gang: Gang) -> bool:
+    """Whether a gang's roles are what they were, and those that are new are loose: it has started without them."""
+    fresh = gang.roles[len(before) :]
+    return _asks(gang)[: len(before)] == before and all(r.coupling is Coupling.LOOSE and r.shapes for r in fresh)
+
+
+def _of_roles(life: Life, count: int) -> Life:
+    """The life of a gang that has so many roles from now on; nobody sits yet in those that are new."""
+    more = count - len(life.seats)
+    empty = (Seats(),) * more
+    return replace(
+        life,
+        # What was promised to other roles says nothing about these.
+        promise=None,
+        pledge=None,
+        seats=life.seats and life.seats + empty,
+        lost=life.lost and life.lost + empty,
+        lost_ranks=life.lost_ranks and life.lost_ranks + ((),) * more,
+        target=life.target and life.target + empty,
+        done=life.done and (*life.done, *(0,) * count)[:count],
+    )
 
 
 @on(ev.MembersSeen)
@@ -85,21 +108,23 @@ def _starting(books: Books, event: ev.Starting) -> Touched:
     job = books.job_in(slot)
     if note := books.bad_seats(job.gang, event.seats):
         return books.nothing(note)
-    life = moved(
+    at, seats = event.at, event.seats
+    life = replace(
         job.life,
-        books.version,
-        state=State.STARTING,
-        seats=event.seats,
-        since=event.at,
-        started=event.at,
-        first_started=job.life.first_started or event.at,
-        resized=event.at,
-        turn=event.at,
+        version=books.version,
+        state=RUNNING if event.up else STARTING,
+        seats=seats,
+        since=at,
+        started=at,
+        first_started=job.life.first_started or at,
+        resized=at,
+        turn=at,
         promise=None,
         pledge=None,
+        attempt=UNTRIED if event.up else job.life.attempt,
     )
     books.put(slot, Job(job.gang, life))
-    books.seat(slot, job, event.seats, 1, event.decided)
+    books.seat(slot, job, seats, 1, event.decided)
     return Touched(books.version, slot)
 
 
@@ -109,8 +134,8 @@ def _running(books: Books, event: ev.Running) -> Touched:
     if slot < 0:
         return _not_so(books, event.gang, COMING_UP)
     job = books.job_in(slot)
-    started = event.at if job.life.state is State.STARTING else job.life.started
-    life = moved(job.life, books.version, state=State.RUNNING, since=event.at, started=started, attempt=UNTRIED)
+    started = event.at if job.life.state is STARTING else job.life.started
+    life = replace(job.life, version=books.version, state=RUNNING, since=event.at, started=started, attempt=UNTRIED)
     books.put(slot, Job(job.gang, life))
     return Touched(books.version, slot)
 
@@ -227,9 +252,7 @@ def _unseat(books: Books, name: str, after: Callable[[Life], Life]) -> Touched:
         return books.nothing(f"{name!r} has no seats to give up")
     job = books.job_in(slot)
     books.seat(slot, job, job.life.seats, -1)
-    bare = msgspec.structs.replace(
-        job.life, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", leave_by=NEVER, progress=None
-    )
+    bare = replace(job.life, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", leave_by=NEVER, progress=None)
     books.put(slot, Job(job.gang, after(bare)))
     return Touched(books.version, slot, freed=True)
 
@@ -334,7 +357,7 @@ def _settle_dependents(books: Books, name: str, outcome: State) -> None:
         if any(_names(entry) == name for entry in job.gang.after):
             after = tuple(entry for entry in job.gang.after if not _is_met(entry, name, outcome))
             after = tuple(f"never:{name}" if _names(entry) == name else entry for entry in after)
-            gang = msgspec.structs.replace(job.gang, after=after)
+            gang = replace(job.gang, after=after)
             books.put(slot, Job(gang, moved(job.life, books.version)))
 
 
@@ -349,7 +372,7 @@ def _estimated(books: Books, event: ev.Estimated) -> Touched:
     if slot < 0:
         return books.nothing(f"no gang named {event.gang!r}")
     job = books.job_in(slot)
-    gang = msgspec.structs.replace(job.gang, estimate=event.estimate)
+    gang = replace(job.gang, estimate=event.estimate)
     books.put(slot, Job(gang, moved(job.life, books.version)))
     return Touched(books.version, slot)
 
@@ -395,7 +418,7 @@ def _not_so(books: Books, name: str, states: "frozenset[State] | set[State]") ->
 
 
 def moved(life: Life, version: int, **changes: object) -> Life:
-    return msgspec.structs.replace(life, version=version, **changes)
+    return replace(life, version=version, **changes)
 
 
 def _asks(gang: Gang) -> tuple[object, ...]:

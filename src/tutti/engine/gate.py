@@ -92,10 +92,15 @@ def over_quota(desk: Desk, job: Job) -> Reason | None:
 
 def _crowded(desk: Desk, crowd: Crowd) -> Reason:
     """No more gangs may run there; the end of one of them would do, unless none may at all."""
+    known = desk.crowded.get(crowd.cap.key)
+    if known is not None and known[0] is crowd:
+        return known[1]
     gangs = desk.by_end(crowd.gangs)[:MOST_NAMED]
     wakes = (*(f"gang:{name}" for name in gangs), f"queue:{crowd.cap.key[0]}")
     kind = Kind.WAIT if gangs else Kind.ASK
-    return Reason(Token.QUOTA_REACHED, kind, str(crowd), blockers=tuple(gangs), wakes=wakes)
+    reason = Reason(Token.QUOTA_REACHED, kind, str(crowd), blockers=tuple(gangs), wakes=wakes)
+    desk.crowded[crowd.cap.key] = crowd, reason
+    return reason
 
 
 def _members(count: int) -> str:

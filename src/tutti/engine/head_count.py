@@ -7,18 +7,22 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from .estimate import run_time
 from .floor import Floor, Held, held
 from .horizon import Horizon
 from .model import NEVER, Arrange, Gang, Job, NodeState, Seats, State
 from .news import News
 from .place import Need
-from .policy import Break, Policy
+from .policy import Break, Policy, Term
 from .releases import percentile
+from .tally import Ints
 from .validate import faults
 from .view import View
 
 if TYPE_CHECKING:
-    from .cache import Cache, Card, Kin
+    from .cache import Cache, Kin
 
 MOST_LEVELS = 64
 """Amounts that may be free on a node; where there are more, single nodes are hardly ever alike."""
@@ -44,6 +48,10 @@ class HeadCount:
 
     def __init__(self) -> None:
         self.asked: dict[int, Asked] = {}
+        self.columns: Ints = np.zeros((3, 64), np.int64)
+        """The same for many at once: members, amount and length, by slot."""
+        self._members, self._amounts, self._lengths = (column.data for column in self.columns)
+        """Through these cells, single numbers take half the time."""
         self.due: dict[int, int] = {}
         """From when on a waiting gang is owed a promise, where it ever is."""
         self.ends: list[End] = []
@@ -57,6 +65,14 @@ class HeadCount:
         """What is known of the start of who waits first."""
         self.which = 0
         """Which percentile of the estimates the ends are."""
+        self._first = -1
+        """The slot of who stands first in line, where that is known."""
+        self._by_age = False
+        """Whether nobody passes who came before."""
+        self._least = NEVER
+        """The least that any waiting gang asks for in all."""
+        self._wanted: dict[int, int] = {}
+        """How many waiting gangs ask for so much in all."""
         self._resource = -1
         self._seats: dict[int, tuple[Seats, ...]] = {}
         self._ours: dict[int, Gang] = {}
@@ -76,6 +92,7 @@ class HeadCount:
             self._basis = basis
             self.which = percentile(policy.reserve.quantile)
             self._applies = counts(policy) and _is_even(view)
+            self._by_age = policy.order.terms == (Term.AGE,) and not policy.order.fair_share
             self._news = News()
         if self._applies:
             self._read_news(view, policy, cache)
@@ -87,6 +104,7 @@ class HeadCount:
             self.asked, self.due, self.ends, self.held = {}, {}, [], {}
             self._ours, self._odd, self._resource, self.horizon = {}, set(), -1, None
             self._seats, self._kinds, self.planned = {}, {}, {}
+            self._first, self._least, self._wanted = -1, NEVER, {}
             changed = (*view.queued, *view.seated)
         for slot in changed:
             job = view.jobs[slot]
@@ -110,16 +128,20 @@ class HeadCount:
             del self.ends[bisect_left(self.ends, (gone.end, slot))]
             if self.horizon is not None:
                 self.horizon.ended(gone)
-        elif self.asked.pop(slot, None) is not None:
+        elif (asked := self.asked.pop(slot, None)) is not None:
+            self._want(asked.members * asked.amount, -1)
             self.due.pop(slot, None)
-        self._odd.discard(slot)
+            if slot == self._first:
+                self._first = -1
+        if self._odd:
+            self._odd.discard(slot)
 
     def _read(self, view: View, policy: Policy, cache: "Cache", slot: int, job: Job) -> bool:
         """Take in one gang; whether it is of the kind that this counts."""
         if slot in view.queued:
-            return self._read_waiting(view, policy, slot, cache.card(view, job, policy.reserve.quantile))
+            return self._read_waiting(view, policy, cache, slot, job)
         if self._ours.get(slot) is not job.gang:
-            if not self._is_ours(view, cache.card(view, job, policy.reserve.quantile)):
+            if not self._is_ours(view, cache.kin(view, job.gang)):
                 return False
             self._ours[slot] = job.gang
         self._seats[slot] = job.life.seats
@@ -130,38 +152,80 @@ class HeadCount:
             taken = self.held[slot] = planned[1]
         else:
             amount = next(iter(job.gang.roles[0].shapes[0].ask.values()))
-            taken = self.held[slot] = held(end, seats.nodes, seats.counts, amount)
+            taken = self.held[slot] = held(end, seats, amount)
         insort(self.ends, (taken.end, slot))
         self.floor.take(taken)
         if self.horizon is not None:
             self.horizon.began(taken)
         return True
 
-    def _is_ours(self, view: View, card: "Card") -> bool:
-        """Whether the gang is of a kind that is counted; the first one that comes says of which resource."""
-        kin = card.kin
-        if kin not in self._kinds:
-            self._kinds[kin] = kin.free and _takes_room(view, kin.needs[0][0])
-            if self._kinds[kin] and self._resource < 0:
+    def _is_ours(self, view: View, kin: "Kin") -> bool:
+        """Whether gangs of a kind are counted; the first one that comes says of which resource."""
+        known = self._kinds.get(kin)
+        if known is None:
+            is_room = kin.free and _takes_room(view, kin.needs[0][0])
+            if is_room and self._resource < 0:
                 self._resource = kin.needs[0][0].ask[0][0]
                 self.floor = Floor.empty(len(view.by_line), view.most[self._resource])
-        return self._kinds[kin] and kin.needs[0][0].ask[0][0] == self._resource
+            known = self._kinds[kin] = is_room and kin.needs[0][0].ask[0][0] == self._resource
+        return known
 
-    def _read_waiting(self, view: View, policy: Policy, slot: int, card: "Card") -> bool:
-        gang, queue = card.job.gang, card.queue
-        if queue is None or queue.closed or not gang.preemptible or not card.kin.plain or not self._is_ours(view, card):
+    def _read_waiting(self, view: View, policy: Policy, cache: "Cache", slot: int, job: Job) -> bool:
+        gang = job.gang
+        queue, kin = view.queues.get(gang.queue), cache.kin(view, gang)
+        if queue is None or queue.closed or not gang.preemptible or not kin.plain or not self._is_ours(view, kin):
             return False
-        amount = card.needs[0][0].ask[0][1]
-        if not card.kin.is_sound(lambda: self._may_fit(view, card.low, amount) and not faults(gang, view)):
+        amount, low = kin.needs[0][0].ask[0][1], kin.low(job)
+        if kin.flaw is not None and not kin.is_sound(
+            lambda: self._may_fit(view, low, amount) and not faults(gang, view)
+        ):
             return False
         self._ours[slot] = gang
-        promise = card.job.life.promise
-        if is_odd(card.job) or (promise is not None and promise.start >= NEVER):
+        promise = job.life.promise
+        if is_odd(job) or (promise is not None and promise.start >= NEVER):
             self._odd.add(slot)
-        self.asked[slot] = Asked(card.low, amount, card.length)
+        asked = self.asked[slot] = Asked(low, amount, run_time(job, queue, policy.reserve.quantile))
+        self._want(low * amount, 1)
+        if self._first >= 0 and self._passes(gang, view.jobs[self._first]):
+            self._first = -1
+        if slot >= len(self._members):
+            self.columns = np.concatenate([self.columns, np.zeros((3, slot), np.int64)], axis=1)
+            self._members, self._amounts, self._lengths = (column.data for column in self.columns)
+        self._members[slot], self._amounts[slot], self._lengths[slot] = asked
         if wait := gang.max_wait or queue.max_wait or policy.reserve.max_wait:
             self.due[slot] = gang.submitted + wait
         return True
+
+    def _want(self, units: int, sign: int) -> None:
+        """One more gang, or one less, asks for so much in all."""
+        many = self._wanted.get(units, 0) + sign
+        if many:
+            self._wanted[units] = many
+            self._least = min(self._least, units)
+        else:
+            del self._wanted[units]
+            if units == self._least:
+                self._least = min(self._wanted, default=NEVER)
+
+    def _passes(self, gang: Gang, first: Job | None) -> bool:
+        return first is None or (gang.submitted, gang.name) <= (first.gang.submitted, first.gang.name)
+
+    def comes_first(self, slot: int) -> None:
+        """Who was found to stand first in line; where age alone decides, only who came before can pass it."""
+        if self._by_age:
+            self._first = slot
+
+    def stays_until(self, view: View, now: int) -> int | None:
+        """Until when there is nothing to do, because too little is free for anybody and the first in line was told when
+        it starts; None where that is not clear."""
+        horizon, slot = self.horizon, self._first
+        if self.floor.units >= self._least or horizon is None or self.due or slot not in view.promised:
+            return None
+        wants, promise = self.asked[slot], view.held(slot).life.promise
+        if promise is None or promise.start != horizon.moment or not horizon.is_of(wants.members, wants.amount):
+            return None
+        end = self.ends[0][0] if self.ends else NEVER
+        return min(horizon.moment, end) if end > now else None
 
     def _may_fit(self, view: View, members: int, amount: int) -> bool:
         return members <= view.most[self._resource] // amount * len(view.by_line)

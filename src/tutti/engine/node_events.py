@@ -51,8 +51,10 @@ def _free(books: Books, node: Node, load: Load) -> list[int]:
     free = [node.capacity.get(name, 0) - node.foreign.get(name, 0) for name in books.resources]
     for slot, role, members in load:
         job = books.job_in(slot)
-        for r, amount in enumerate(books.ask(job.gang, role, job.life.seats[role].shape)):
-            free[r] -= members * amount
+        ask = job.gang.roles[role].shapes[job.life.seats[role].shape].ask
+        for name, amount in ask.items():
+            if name in books.resources:
+                free[books.resources[name]] -= members * amount
     return free
 
 

@@ -1,9 +1,9 @@
 """Who goes first: queues take turns by their share, and inside a queue the policy's terms decide, then the name."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from operator import itemgetter
 from typing import cast
 
@@ -25,6 +25,7 @@ MOVING = frozenset({Term.DOWNTIME, Term.WFP3, Term.UNI})
 URGENT = frozenset({Term.PRIORITY, Term.SLACK, Term.DOWNTIME})
 """Terms that say how much a gang matters to somebody, and not which one suits the machine."""
 SIZED = frozenset({Term.SMALLEST, Term.LARGEST})
+HELD = State.HELD
 FRACTION = 48
 """Bits after the point in logarithms."""
 FINE = 1 << 80
@@ -211,41 +212,57 @@ class Standing:
         self.demand = Demand()
         """Kept here for `Shares`, which wants to know it between decisions too."""
         self.lines: dict[str, list[Entry]] = {}
+        self._turns: dict[str, list[int]] = {}
+        """The slots of each line."""
         self._jobs: dict[int, Job] = {}
         self._places: dict[int, tuple[str, Entry]] = {}
         self._basis: tuple[object, ...] = ()
+        self._policy: Policy | None = None
+        self._is_moving = False
+        self._gauge: Gauge | None = None
         self._seen: tuple[object, ...] = ()
-        """What the basis was last made of."""
+        """What the gauge was last made of."""
         self._news = News()
 
     def update(self, view: View, now: int, policy: Policy) -> None:
         """Bring the lines up to date with a view."""
-        order = policy.order
-        seen = (policy, view.rules, view.ground, _moment(now, order))
-        if seen != self._seen:
-            self._seen = seen
-            self._rest_on(_basis(Gauge(view, now, policy, order.terms), order))
+        gauge = self._gauge_of(view, now, policy)
         jobs, known, queued = view.jobs, self._jobs, view.queued
         touched = self._news.since(view)
-        for slot in known.keys() - queued.keys() if touched is None else touched:
+        if touched is None:
+            touched = known.keys() | queued.keys()
+        changed: list[int] = []
+        for slot in touched:
             if slot not in queued:
                 self._leave(slot)
-        changed = [slot for slot in (queued if touched is None else touched) if known.get(slot) is not jobs[slot]]
-        changed = [slot for slot in changed if slot in queued]
+            elif known.get(slot) is not jobs[slot]:
+                changed.append(slot)
         if changed:
-            gauge = Gauge(view, now, policy, order.terms)
-            self._enter(gauge, order, changed, [view.held(slot) for slot in changed])
+            self._enter(gauge, policy.order, changed, [view.held(slot) for slot in changed])
+
+    def _gauge_of(self, view: View, now: int, policy: Policy) -> Gauge:
+        """What keys rest on beside the gangs; the lines are drawn anew where it changed."""
+        if policy is not self._policy:
+            self._policy, self._is_moving = policy, not MOVING.isdisjoint(policy.order.terms)
+        gauge = self._gauge
+        seen = policy, view.rules, view.ground, now // max(policy.order.refresh, 1) if self._is_moving else 0
+        if gauge is None or seen != self._seen or gauge.queues is not view.queues:
+            gauge = self._gauge = Gauge(view, now, policy, policy.order.terms)
+            if seen != self._seen:
+                self._seen = seen
+                self._rest_on(_basis(gauge, policy.order))
+        return gauge
 
     def _rest_on(self, basis: tuple[object, ...]) -> None:
         """Draw the lines anew where anything has changed that all keys rest on."""
         if basis != self._basis:
             self._basis = basis
-            self.lines, self._jobs, self._places = {}, {}, {}
+            self.lines, self._turns, self._jobs, self._places = {}, {}, {}, {}
             self._news = News()
 
-    def only_line(self) -> list[int] | None:
+    def only_line(self) -> Sequence[int] | None:
         """The gangs of the one line there is, in turn; None where there are several."""
-        return list(map(_slot, *self.lines.values())) if len(self.lines) == 1 else None
+        return next(iter(self._turns.values())) if len(self._turns) == 1 else None
 
     def place(self, slot: int) -> tuple[int, int]:
         """Where the gang stands in its line, from 1, and how many stand there; 0 when it is on hold or not waiting."""
@@ -260,22 +277,40 @@ class Standing:
         return {_slot(entry): at for line in self.lines.values() for at, entry in enumerate(line, 1)}
 
     def _enter(self, gauge: Gauge, order: Order, slots: list[int], jobs: list[Job]) -> None:
-        for slot in self._jobs.keys() & slots:
-            self._leave(slot)
-        self._jobs.update(zip(slots, jobs, strict=True))
-        for name, (here, waiting) in _lines(order, slots, jobs).items():
-            arrived = entries(gauge, order.terms, here, waiting)
-            self._places.update(zip(here, zip(repeat(name), arrived), strict=True))
-            _merge(self.lines.setdefault(name, []), arrived)
+        arrived: dict[str, list[Entry]] = {}
+        for slot, job, entry in zip(slots, jobs, entries(gauge, order.terms, slots, jobs), strict=True):
+            if slot in self._jobs:
+                self._leave(slot)
+            self._jobs[slot] = job
+            if job.life.state is not HELD:
+                name = job.gang.queue if order.fair_share else ""
+                self._places[slot] = name, entry
+                arrived.setdefault(name, []).append(entry)
+        for name, some in arrived.items():
+            self._merge(name, some)
+
+    def _merge(self, name: str, arrived: list[Entry]) -> None:
+        line, turns = self.lines.setdefault(name, []), self._turns.setdefault(name, [])
+        if len(arrived) == 1 or len(arrived) * 8 < len(line):
+            for entry in arrived:
+                at = bisect_left(line, entry)
+                line.insert(at, entry)
+                turns.insert(at, _slot(entry))
+        else:
+            line += arrived
+            line.sort()
+            turns[:] = map(_slot, line)
 
     def _leave(self, slot: int) -> None:
         self._jobs.pop(slot, None)
-        if slot in self._places:
-            name, entry = self._places.pop(slot)
-            line = self.lines[name]
-            del line[bisect_left(line, entry)]
+        place = self._places.pop(slot, None)
+        if place is not None:
+            name, entry = place
+            line, turns = self.lines[name], self._turns[name]
+            at = bisect_left(line, entry)
+            del line[at], turns[at]
             if not line:
-                del self.lines[name]
+                del self.lines[name], self._turns[name]
 
 
 def _basis(gauge: Gauge, order: Order) -> tuple[object, ...]:
@@ -287,29 +322,6 @@ def _basis(gauge: Gauge, order: Order) -> tuple[object, ...]:
 def _moment(now: int, order: Order) -> int:
     """The moment that keys rest on, where time alone changes them."""
     return 0 if MOVING.isdisjoint(order.terms) else now - now % max(order.refresh, 1)
-
-
-def _lines(order: Order, slots: list[int], jobs: list[Job]) -> dict[str, tuple[list[int], list[Job]]]:
-    """Gangs that are not on hold, by the line they stand in: one for each queue, or one for all."""
-    lines: dict[str, tuple[list[int], list[Job]]] = {}
-    for slot, job in zip(slots, jobs, strict=True):
-        if job.life.state is not State.HELD:
-            name = job.gang.queue if order.fair_share else ""
-            line = lines.get(name)
-            if line is None:
-                line = lines[name] = [], []
-            line[0].append(slot)
-            line[1].append(job)
-    return lines
-
-
-def _merge(line: list[Entry], arrived: list[Entry]) -> None:
-    if len(arrived) * 8 < len(line):
-        for entry in arrived:
-            insort(line, entry)
-    else:
-        line += arrived
-        line.sort()
 
 
 class Turns:
@@ -359,10 +371,9 @@ def position(view: View, now: int, policy: Policy, gang: str) -> tuple[int, int]
 
 def steady_until(view: View, now: int, policy: Policy, lines: Collection[str]) -> int:
     """Until when the order stays as it is if nothing happens."""
-    order = policy.order
-    moments = [NEVER]
-    if not MOVING.isdisjoint(order.terms) and len(view.queued) > 1:
-        moments.append(now - now % max(order.refresh, 1) + max(order.refresh, 1))
+    order, until = policy.order, NEVER
+    if len(view.queued) > 1 and not MOVING.isdisjoint(order.terms):
+        until = now - now % max(order.refresh, 1) + max(order.refresh, 1)
     if order.fair_share and len(lines) > 1:
-        moments.append(slice_end(now, order.half_life))
-    return min(moments)
+        until = min(until, slice_end(now, order.half_life))
+    return until

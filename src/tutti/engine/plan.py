@@ -130,6 +130,8 @@ GIVES_SEATS = (Start, Resume, Grow, Shrink, Repair, Migrate)
 class Outlined(Mapping[str, Reason]):
     """Reasons that are worked out when somebody asks, and told in outline for less."""
 
+    __slots__ = ()
+
     @abstractmethod
     def outline(self, name: str) -> Reason | None:
         """Why a gang waits, without finding out which room is short; None where it does not wait."""
@@ -184,8 +186,13 @@ class Plan:
         same.is_answered = self.is_answered
         return same
 
+    def drop_answers(self) -> None:
+        """Let go of the answers, which may hold on to the view they speak of."""
+        self.answers = {}
+        self.is_answered = False
+
     def without_answers(self) -> "Plan":
         """The plan alone; answers may hold on to the view they speak of."""
         bare = Plan(self.view, self.at, self.actions, None, self.wake_at, self.spent)
-        bare.is_answered = False
+        bare.drop_answers()
         return bare

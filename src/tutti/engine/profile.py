@@ -512,6 +512,8 @@ class Profile:
             return 0, 1
         self.mark(start)
         self.mark(end)
+        # The second may have laid out all ends, with everything taken so far, and this stay is not among it yet.
+        self.mark(start)
         return self.slots(start, end)
 
     def mark(self, moment: int) -> None:
@@ -561,10 +563,10 @@ class Profile:
 
     def next_moment(self) -> int:
         """The next moment at which something is expected to end, or was taken to begin or to end."""
-        if self.has_future:
-            return self.times[1] if len(self.times) > 1 else NEVER
-        taken = (moment for start, end, *_ in self._taken.values() for moment in (start, end) if moment > self.now)
-        return min(min(taken, default=NEVER), self.releases.first())
+        taken = [moment for start, end, *_ in self._taken.values() for moment in (start, end)]
+        marked = self.moments_to_mark if self.has_future else []
+        ahead = (moment for moment in (*taken, *marked) if moment > self.now)
+        return min(min(ahead, default=NEVER), self.releases.first())
 
     @property
     def releases(self) -> Releases:

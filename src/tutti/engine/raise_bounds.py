@@ -2,7 +2,7 @@
 
 import msgspec
 
-from .bounds import Cap, first_about
+from .bounds import ALL, USER, Cap, first_about
 from .desk import Desk
 from .edit import Value
 from .model import Bound, Job, Queue
@@ -14,16 +14,18 @@ def raised_bounds(desk: Desk, job: Job, queue: Queue) -> dict[str, Value]:
     bounds = list(queue.bounds)
     for cap in desk.rules.caps.of(job.gang):
         most, limit = _enough(desk, job, cap)
-        name, user, group = cap.key
+        name, kind, who = cap.key
         if name != queue.name or not (limit or most is not None):
             continue
-        if not (user or group):
+        if kind == ALL:
             fields |= {"max_running": most} if most is not None else {}
             continue
-        for at, bound in enumerate(bounds):
-            if bound is first_about(queue, user, group):
-                bounds[at] = _wider_bound(bound, most, limit)
-                fields["bounds"] = tuple(bounds)
+        told = first_about(queue, who, "") if kind == USER else first_about(queue, "", who)
+        at = next((at for at, bound in enumerate(queue.bounds) if bound is told), None)
+        if at is not None:
+            bounds[at] = _wider_bound(bounds[at], most, limit)
+    if tuple(bounds) != queue.bounds:
+        fields["bounds"] = tuple(bounds)
     return fields
 
 
@@ -37,6 +39,7 @@ def _enough(desk: Desk, job: Job, cap: Cap) -> tuple[int | None, dict[str, int]]
 
 
 def _wider_bound(bound: Bound, most: int | None, limit: dict[str, int]) -> Bound:
-    more = {name: amount for name, amount in limit.items() if name in bound.limit}
-    running = most if most is not None and bound.max_running is not None else bound.max_running
-    return msgspec.structs.replace(bound, max_running=running, limit={**bound.limit, **more})
+    """The bound with what is too little in it raised; a limit of every user may stand beside it."""
+    more = {name: max(amount, limit.get(name, amount)) for name, amount in bound.limit.items()}
+    running = bound.max_running if bound.max_running is None or most is None else max(bound.max_running, most)
+    return msgspec.structs.replace(bound, max_running=running, limit=more)

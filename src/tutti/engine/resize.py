@@ -132,27 +132,34 @@ def _more(
 ) -> tuple[Seats, ...]:
     """The seats with so many more members of a role (or, unless all are needed, as many as fit); taken."""
     need = _needs(desk, job)[role]
+    end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
     if not legal_only:
-        members = _within_quota(desk, job, need, members)
+        members = _within_quota(desk, job, need, members, end)
     if members <= 0:
         return seats
-    end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
     seating = _place(desk, job, need, seats[role], members, end, legal_only=legal_only)
-    if seating is None or desk.shares.blocked(job, *_added(desk, need, int(seating.counts.sum()))):
+    if seating is None or _over_quota(desk, job, need, int(seating.counts.sum()), end):
         return seats
     desk.profile.take(desk.now, end, seating.positions, seating.counts, need.ask)
     total, floor = _added(desk, need, int(seating.counts.sum()))
     desk.shares.enter(job.gang, total, floor, starts=False)
+    desk.spoken_for.grows(job, total, end)
     nodes = desk.view.by_line[seating.positions].tolist()
     bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
     return (*seats[:role], bigger, *seats[role + 1 :])
 
 
-def _within_quota(desk: Desk, job: Job, need: Need, members: int) -> int:
+def _within_quota(desk: Desk, job: Job, need: Need, members: int, end: int) -> int:
     """So many more members, or as many as no limit forbids."""
-    if not desk.rules.limited or not desk.shares.blocked(job, *_added(desk, need, members)):
+    if not desk.rules.limited or not _over_quota(desk, job, need, members, end):
         return members
-    return bisect_left(range(1, members), 1, key=lambda more: bool(desk.shares.blocked(job, *_added(desk, need, more))))
+    return bisect_left(range(1, members), 1, key=lambda more: _over_quota(desk, job, need, more, end))
+
+
+def _over_quota(desk: Desk, job: Job, need: Need, members: int, end: int) -> bool:
+    """Whether so many more members would break a limit, now or when a promise falls due."""
+    total, floor = _added(desk, need, members)
+    return bool(desk.shares.blocked(job, total, floor)) or not desk.spoken_for.allows(job, desk.now, end, total)
 
 
 def _added(desk: Desk, need: Need, members: int) -> tuple[list[int], list[int]]:
@@ -168,7 +175,11 @@ def _place(
     profile = desk.profile
     first, last = profile.slots(desk.now, end)
     mask = allowed(desk, job, need, desk.now, end)
-    outlook = Outlook(profile, need, first, last, mask & same_domain(desk, need, held))
+    inside = same_domain(desk, need, held)
+    if not legal_only:
+        # Who joins later belongs where the others are.
+        inside = inside & whole_domain(desk, job, job.life.seats)
+    outlook = Outlook(profile, need, first, last, mask & inside)
     _leave_room_for_held(desk, outlook, need, held)
     room = outlook.capacity()
     size = min(room, members) if not legal_only else members if room >= members else 0

@@ -42,6 +42,14 @@ class SpokenFor:
         self._desk: Desk = proxy(desk)
         self._running: dict[object, list[tuple[int, Job]]] | None = None
         self._then: dict[tuple[object, int], Share] = {}
+        self._grown: list[tuple[int, Job, Sequence[int]]] = []
+        """What running gangs come to hold beside what they have, and until when."""
+
+    def grows(self, job: Job, total: Sequence[int], end: int) -> None:
+        """A gang that runs is going to hold so much more."""
+        if self._desk.is_bounded(job):
+            self._grown.append((end, job, total))
+            self._then.clear()
 
     def allows(self, job: Job, start: int, end: int, amounts: Sequence[int] = ()) -> bool:
         """Whether all bounds are kept through a stay, at the gang's minimum or with so much."""
@@ -95,8 +103,10 @@ class SpokenFor:
             there = [job for end, job in self._under(cap) if end > moment]
             sums = [0] * len(view.resources)
             for job in there if cap.limit else ():
-                for at, amount in enumerate(held(view.resources, job.gang, job.life.seats)[0]):
-                    sums[at] += amount
+                _add(sums, held(view.resources, job.gang, job.life.seats)[0])
+            for end, job, more in self._grown if cap.limit else ():
+                if end > moment and any(other.key == cap.key for other in self._desk.rules.caps.of(job.gang)):
+                    _add(sums, more)
             known = frozenset(counted_as(job.gang) for job in there), sums
             self._then[cap.key, moment] = known
         return known
@@ -110,3 +120,8 @@ class SpokenFor:
                 for other in self._desk.rules.caps.of(job.gang):
                     self._running.setdefault(other.key, []).append((self._desk.end_of(slot), job))
         return self._running.get(cap.key, [])
+
+
+def _add(sums: list[int], more: Sequence[int]) -> None:
+    for at, amount in enumerate(more):
+        sums[at] += amount

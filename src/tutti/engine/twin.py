@@ -2,6 +2,7 @@
 
 from .books import HALF_LIFE
 from .classes import Classes
+from .late import Late
 from .topology import Topology
 from .view import View
 from .world import World
@@ -14,7 +15,7 @@ def world_of(view: View, half_life: int = HALF_LIFE) -> World:
     world.ground, world.rules, world.faulty = view.ground, view.rules, view.faulty
     world.resources, world.units = view.resources.copy(), view.units.copy()
     world.most, world.total = view.most.copy(), view.total.copy()
-    world.topology, world.classes = _topology(view.topology), Classes.like(view)
+    world.topology, world.late = _topology(view.topology), Late(Classes.like(view))
     world.nodes, world.node_index = view.nodes.copy(), view.node_index.copy()
     world.versions, world.ends, world.begun = view.versions.copy(), view.ends.copy(), view.begun.copy()
     world.queues, world.windows, world.draining = view.queues.copy(), view.windows.copy(), view.draining.copy()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .decay import decayed, remembered, steps_between
+from .decay import decayed, next_step, remembered, steps_between
 from .estimate import sizes
 from .model import SECOND, Gang, Seats
 
@@ -39,7 +39,7 @@ def held_by_asks(
 class QueueUse:
     """What one queue holds now, and what it has held."""
 
-    __slots__ = ("at", "floor", "past", "priorities", "total", "users")
+    __slots__ = ("_steady_until", "at", "floor", "past", "priorities", "total", "users")
 
     def __init__(self, resources: int, at: int = 0) -> None:
         self.total = [0] * resources
@@ -51,6 +51,8 @@ class QueueUse:
         self.past = [0] * resources
         """Amount x seconds, decayed."""
         self.at = at
+        self._steady_until = 0
+        """Until then nothing is forgotten."""
 
     def copy(self) -> "QueueUse":
         """An independent copy."""
@@ -58,6 +60,7 @@ class QueueUse:
         twin.total, twin.floor, twin.past = self.total.copy(), self.floor.copy(), self.past.copy()
         twin.priorities = self.priorities.copy()
         twin.users = {user: held.copy() for user, held in self.users.items()}
+        twin._steady_until = self._steady_until
         return twin
 
     def widen(self) -> None:
@@ -69,12 +72,12 @@ class QueueUse:
         """Book the use since the last time, and forget some of what lies further back."""
         if now <= self.at:
             return
-        past = self.past
-        if steps := steps_between(self.at, now, half_life):
-            counts = remembered(self.at, now, half_life)
-            past = self.past = [decayed(amount, steps) for amount in past]
-        else:
-            counts = now - self.at
+        past, counts = self.past, now - self.at
+        if now >= self._steady_until:
+            if steps := steps_between(self.at, now, half_life):
+                counts = remembered(self.at, now, half_life)
+                past = self.past = [decayed(amount, steps) for amount in past]
+            self._steady_until = next_step(now, half_life)
         for r, amount in enumerate(self.total):
             if amount:
                 past[r] += amount * counts // SECOND

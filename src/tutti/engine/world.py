@@ -4,7 +4,7 @@ import weakref
 
 from . import events as ev
 from . import gang_events, node_events
-from .books import HALF_LIFE, HANDLERS, Books, Touched
+from .books import HALF_LIFE, HANDLERS, MOST_TOUCHES, Books, Touched
 from .model import Listing, Usage
 from .seats import renumbered
 from .view import View
@@ -16,7 +16,15 @@ class World(Books):
     """The books with their one door."""
 
     def view(self) -> View:
-        """The world as it is now. Later events do not show in it; with none in between, it is the same view."""
+        """The world as it is now. Later events do not show in it; with none in between, it is the same view.
+
+        It may be given to whoever wants it, in whichever thread."""
+        made = self.glance()
+        made.look()
+        return made
+
+    def glance(self) -> View:
+        """The same for whoever lets go of it before anything happens: most of it is worked out when it is asked for."""
         shown = self._last_view() if self._last_view is not None else None
         if shown is not None:
             return shown
@@ -30,6 +38,8 @@ class World(Books):
             self.let_go()
         self.version += 1
         self.at = max(self.at, event.at)
+        if len(self.touches) > MOST_TOUCHES:
+            self.touches = []
         return HANDLERS[type(event)](self, event)
 
     @classmethod

@@ -7,7 +7,7 @@ import msgspec
 
 from tutti.drive.account import Spent
 from tutti.engine import events as ev
-from tutti.engine.estimate import pace, sizes
+from tutti.engine.estimate import pace
 from tutti.engine.model import NEVER, Gang, Progress, Seats, State
 from tutti.engine.plan import (
     AnyAction,
@@ -61,6 +61,11 @@ class Run(msgspec.Struct):
     """Whether the scheduler waits to hear that all members are up."""
     stalled: int = 0
     """Time spent on snapshots since the scheduler last heard of it."""
+
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether it computes as soon as it has seats."""
+        return self.task.habits is PLAIN and not self.task.part_of
 
 
 class Parts(msgspec.Struct):
@@ -150,13 +155,13 @@ class Cluster:
 
     def _start(self, run: Run, seats: tuple[Seats, ...], now: int) -> News:
         run.turn += 1
-        run.seats, run.begun_with, run.since, run.awaited = seats, run.done, -1, True
+        run.seats, run.begun_with, run.since, run.awaited = seats, run.done, -1, not run.starts_at_once
         self._open_spell(run, now)
         if run.task.part_of:
             return self._join(run, now)
         self.record.start(run.row, now)
         habits = run.task.habits
-        wait = habits.start_up + (habits.restart if self.record.runs[run.row] > 1 else 0)
+        wait = 0 if habits is PLAIN else habits.start_up + (habits.restart if self.record.runs[run.row] > 1 else 0)
         if wait:
             self._later(run, now + wait, self._up)
             return []
@@ -197,8 +202,9 @@ class Cluster:
         left = max(run.task.work - run.done, 0)
         have, want = run.pace
         took = left if have == want else -(-left * want // have)
-        is_due = self.due_first and took == run.task.gang.estimate.limit
-        self._later(run, now + took + self._stalls(run, took), self._finish, Rank.DUE if is_due else Rank.ENDS)
+        rank = Rank.DUE if self.due_first and took == run.task.gang.estimate.limit else Rank.ENDS
+        end = now + took if run.task.habits is PLAIN else now + took + self._stalls(run, took)
+        self._later(run, end, self._finish, rank)
 
     def _stalls(self, run: Run, length: int) -> int:
         """Time spent on snapshots while so much time is computed."""
@@ -211,7 +217,8 @@ class Cluster:
     def _over(self, run: Run, at: int, state: State) -> News:
         task, name = run.task, run.task.gang.name
         self.progress(run, at)
-        self._book_stalls(run, at)
+        if run.stalled:
+            self._book_stalls(run, at)
         run.turn += 1
         self._close_spell(run, at)
         part = self.parts[task.part_of] if task.part_of else None
@@ -246,7 +253,8 @@ class Cluster:
     def _stop(self, run: Run, at: int, kept: int, parked: bool = False) -> News:
         """The run is over, the task is not: it has what it kept, and waits again."""
         self.progress(run, at)
-        self._book_stalls(run, at)
+        if run.stalled:
+            self._book_stalls(run, at)
         run.turn += 1
         lost = max(run.done - kept, 0)
         self.record.lost[run.row] += lost * self.record.width[run.row]
@@ -291,9 +299,8 @@ class Cluster:
         run.since = now
 
     def _book_stalls(self, run: Run, at: int) -> None:
-        if run.stalled:
-            self.charge(run.task.gang.name, Spent.STALL, run.stalled, at)
-            run.stalled = 0
+        self.charge(run.task.gang.name, Spent.STALL, run.stalled, at)
+        run.stalled = 0
 
     # -- changes of size
 
@@ -321,10 +328,10 @@ class Cluster:
         self.agenda.add(at, rank, partial(_if_still, run, run.turn, what))
 
     def _open_spell(self, run: Run, at: int) -> None:
-        held, spells = 0, self.record.spells
-        for role, each in zip(run.task.gang.roles, run.seats, strict=True):
+        held, spells, roles = 0, self.record.spells, run.task.gang.roles
+        for at_role, each in enumerate(run.seats):
             if each.nodes:
-                held += sum(each.counts) * role.shapes[each.shape].ask.get(self.resource, 0)
+                held += sum(each.counts) * roles[at_role].shapes[each.shape].ask.get(self.resource, 0)
         run.spell = spells.begin(run.row, at, held, () if spells.where is None else self._where(run))
         self.held += held
 
@@ -358,5 +365,6 @@ def devices(gang: Gang, resource: str) -> int:
     many = 0
     for role in gang.roles:
         if role.shapes:
-            many += sizes(role)[1] * role.shapes[0].ask.get(resource, 0)
+            shape = role.shapes[0]
+            many += max(shape.want or role.want, shape.min or role.min) * shape.ask.get(resource, 0)
     return many

@@ -9,7 +9,7 @@ import msgspec
 
 from tutti.engine.model import Data, Listing, Node, Pool, Queue
 from tutti.engine.read_policy import duration
-from tutti.errors import Misused, NotFound
+from tutti.errors import Misused
 
 from .task import Habits
 
@@ -91,7 +91,7 @@ def read_cluster(spec: str, resource: str) -> Listing:
         return _from_shorthand([part for part in parts if part], resource, spec)
     path = Path(spec)
     if not path.exists():
-        raise NotFound(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
+        raise Misused(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
     return from_table(path, resource) or listing(_counted_in(read_file(path), resource))
 
 

@@ -21,6 +21,7 @@ from .faults import Fault, put_on, read_faults
 from .intake import Cut, Estimates, EstimateSource, Tasks
 from .metrics import Metrics, Window, measure, steady
 from .pods import POD_FIFO, PodByPod
+from .policies import by_devices
 from .record import Record
 from .run import Simulation
 from .task import PLAIN, Habits, Workload
@@ -189,7 +190,7 @@ def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
     simulation = Simulation(
         workload,
         case.cluster,
-        policy,
+        by_devices(policy, resource),
         resource,
         ledger=ledger,
         history=history,

@@ -9,6 +9,8 @@ from tutti.errors import Misused
 from .task import PLAIN, Habits, Task
 from .traces.log import Log, Row
 
+LINEAR = Speed()
+
 
 class EstimateSource(StrEnum):
     """What the scheduler is told about run times."""
@@ -32,15 +34,14 @@ class Estimates(Data, frozen=True):
 
     def of(self, row: Row) -> Estimate:
         """What the scheduler is told when the job is submitted."""
-        match self.source:
-            case EstimateSource.EXACT:
-                return declared(row.run)
-            case EstimateSource.SCALED:
-                return declared(row.run * self.percent // 100)
-            case EstimateSource.NONE:
-                return Estimate()
-            case _:
-                return declared(row.limit) if row.limit else Estimate()
+        source = self.source
+        if source is EstimateSource.EXACT:
+            return declared(row.run)
+        if source is EstimateSource.SCALED:
+            return declared(row.run * self.percent // 100)
+        if source is EstimateSource.NONE or not row.limit:
+            return Estimate()
+        return declared(row.limit)
 
 
 def declared(limit: int) -> Estimate:
@@ -130,7 +131,7 @@ class Tasks:
             submitted=row.at,
             estimate=self.estimates.of(row),
             resizing=Resizing.LIVE if grows else Resizing.NONE,
-            speed=(row.speed or Speed()) if grows else Speed(),
+            speed=(row.speed or LINEAR) if grows else LINEAR,
         )
         return Task(gang, row.run, self.habits, row.outcome, row.patience)
 

@@ -5,17 +5,28 @@ from pathlib import Path
 
 import msgspec
 
-from tutti.engine.policy import Policy
+from tutti.engine.policy import Policy, Term
 from tutti.engine.presets import PRESETS
 from tutti.engine.read_policy import read_policy
 from tutti.errors import Misused
 
 from .pods import POD_FIFO
 
+BY_WIDTH = frozenset({Term.WFP3, Term.UNI, Term.F1})
+"""Orders of the literature that weigh a job by its processors: a gang's members may have several each."""
+
 
 def names() -> list[str]:
     """Every policy that has a name here."""
     return [*PRESETS, POD_FIFO.name]
+
+
+def by_devices(policy: Policy, resource: str) -> Policy:
+    """The same with widths counted in devices, as the orders of the literature have them, where it names no measure."""
+    order = policy.order
+    if order.measure or BY_WIDTH.isdisjoint(order.terms):
+        return policy
+    return msgspec.structs.replace(policy, order=msgspec.structs.replace(order, measure=resource))
 
 
 def find_policy(word: str) -> Policy:

@@ -14,7 +14,7 @@ from tutti.drive.loop import Driver, Keyed, Watch
 from tutti.drive.notice import Tell, silent
 from tutti.engine import events as ev
 from tutti.engine.check import Violation, check
-from tutti.engine.model import NEVER, Listing, Resizing
+from tutti.engine.model import NEVER, Gang, Listing
 from tutti.engine.plan import Plan
 from tutti.engine.policy import Break, Policy
 from tutti.engine.view import View
@@ -25,7 +25,7 @@ from .backend import Cluster, News, devices, nobody
 from .interrupts import Interrupts, held_back
 from .predict import Predictor
 from .record import Record
-from .task import PLAIN, Task, Workload
+from .task import Task, Workload
 
 Progress = Callable[[int, int], None]
 """Told now and then: tasks that have ended, tasks in all."""
@@ -97,11 +97,12 @@ class Simulation:
             tell=tell,
             check=check if checked else trusting,
             watch=watch,
+            at_once=self._is_up_at_once,
+            keeps_views=False,
         )
         self.cluster = Cluster(
             self.agenda, self.record, resource, nobody if ledger is None else self._charge, predictor
         )
-        self._patient = not any(queue.slice for queue in listing.queues)
         self.size = len(workload)
         self.now = listing.at
         self._tasks: Iterator[Task] = iter(workload)
@@ -151,8 +152,10 @@ class Simulation:
     def _next_moment(self) -> int:
         """The next happening, or the moment the driver wants to look again; nobody looks at a cluster without jobs."""
         at = self.agenda.next_at
-        if self.cluster.runs and self._fruitless < PATIENCE and not self._one_by_one:
-            at = min(at, max(self.driver.wake_at, self.now + 1))
+        if not self._one_by_one and self._fruitless < PATIENCE and self.cluster.runs:
+            wake_at = self.driver.wake_at
+            if wake_at < at:
+                at = min(at, max(wake_at, self.now + 1))
         return at
 
     def look(self, what: Callable[[int], None]) -> News:
@@ -197,7 +200,7 @@ class Simulation:
             news: News = []
             for _, action in todo:
                 news += self.cluster.do(action, now)
-            todo = self._tell(news, now)
+            todo = self.driver.step(news, now) if news else []
 
     def _is_hopeless(self, event: ev.AnyEvent) -> bool:
         """A submission that there is no room for changes nothing until something else does."""
@@ -206,21 +209,10 @@ class Simulation:
         width = devices(event.gang, self.cluster.resource)
         return width > self._size - self.cluster.held
 
-    def _tell(self, news: News, now: int) -> list[Keyed]:
-        """Tell the driver at once what may matter; that a rigid gang runs it learns first thing at the next step."""
-        if self._can_wait(news):
-            self._late += news
-            return []
-        return self.driver.step(news, now)
-
-    def _can_wait(self, news: News) -> bool:
-        for event in news:
-            if type(event) is not ev.Running or not self._patient:
-                return False
-            task = self.cluster.runs[event.gang].task
-            if task.habits is not PLAIN or task.gang.resizing is not Resizing.NONE:
-                return False
-        return True
+    def _is_up_at_once(self, gang: Gang) -> bool:
+        """Whether a gang that is given seats computes right away, and nobody has to tell."""
+        run = self.cluster.runs.get(gang.name)
+        return run is not None and run.starts_at_once
 
     def _charge(self, name: str, what: Spent, length: int, at: int) -> None:
         if self.driver.ledger is not None:
@@ -239,9 +231,6 @@ class Simulation:
             self.agenda.add(max(task.gang.submitted, now), self._arrival, partial(self._arrive, task))
 
     def _arrive(self, task: Task, at: int) -> News:
-        if task.habits is not PLAIN:
-            # Its costs are booked at moments of their own, so the books must be up to date at all times.
-            self._patient = False
         news = self.cluster.arrive(task, at)
         self._next_arrival(at)
         return news

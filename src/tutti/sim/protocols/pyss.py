@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tutti.drive.notice import Notice
 from tutti.engine.model import SECOND
@@ -16,6 +17,7 @@ from tutti.engine.policy import Policy
 from tutti.errors import Misused, TuttiError
 from tutti.sim.cluster import plain
 from tutti.sim.intake import Cut, Estimates, EstimateSource, Tasks
+from tutti.sim.policies import by_devices
 from tutti.sim.predict import Predictor
 from tutti.sim.record import Record
 from tutti.sim.run import Progress, Simulation
@@ -43,7 +45,7 @@ class Study(msgspec.Struct):
         simulation = Simulation(
             tasks,
             cluster,
-            policy,
+            to_the_second(policy),
             "slot",
             one_by_one=True,
             predictor=predictor,
@@ -56,6 +58,12 @@ class Study(msgspec.Struct):
             raise TuttiError(f"{len(simulation.stuck)} jobs never ended under {policy.name}{why}")
         took = max(time.process_time() - begun, 1e-9)
         return averages(record, policy.name, processors, took)
+
+
+def to_the_second(policy: Policy) -> Policy:
+    """The same with widths in processors, and waiting times as they are when something happens."""
+    counted = by_devices(policy, "slot")
+    return replace(counted, order=replace(counted.order, refresh=SECOND))
 
 
 def prepare(path: Path, given: Size | None = None, exact: bool = False, skip_bad: bool = False) -> Study:

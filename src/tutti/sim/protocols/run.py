@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tutti.engine.model import Data
+from tutti.engine.policy import Policy
 from tutti.errors import Misused
 from tutti.sim.cluster import SHORTHAND
 from tutti.sim.policies import find_policy
@@ -38,8 +39,15 @@ def played(
         return _each((partial(study.result, policy, rules.backfill) for policy in policies), study.left_out)
     chosen = [find_policy(word) for word in policies]
     log = pyss.prepare(path, size, exact, rules.skip_bad)
-    ways = (partial(log.result, each, progress=partial(told, each.name) if told else None) for each in chosen)
-    return _each(ways, log.left_out)
+    return _each((partial(_heard, log, each, told) for each in chosen), log.left_out)
+
+
+def _heard(log: pyss.Study, policy: Policy, told: Callable[[str, int, int], None] | None) -> Result:
+    """One policy over the whole log, with word of how far it is, and that it is over."""
+    result = log.result(policy, progress=partial(told, policy.name) if told else None)
+    if told is not None:
+        told(policy.name, result.jobs, result.jobs)
+    return result
 
 
 def _each(ways: Iterable[Callable[[], Result]], left_out: list[Bad]) -> Played:

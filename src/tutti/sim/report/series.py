@@ -1,5 +1,6 @@
 """What the pictures show, as plain numbers: computed once, drawn as a page and as images."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ Floats = NDArray[np.float64]
 POINTS = 400
 BEYOND = 1.3
 MOST_BARS = 3_000
+MANY_NODES = 256
 FEW = 200
 """So few jobs have no stragglers: everybody is shown to the end."""
 LEAST = 1 / 3600
@@ -181,17 +183,47 @@ def gantt(record: Record, end: int, sizes: list[int], shown: tuple[float, float]
     for at, where in enumerate(spells.where or []):
         begun = spells.begun[at] / HOUR
         ended = (spells.ended[at] if spells.ended[at] >= 0 else end) / HOUR
+        if ended <= low or begun >= high:
+            continue
         up = spells.up[at] / HOUR if spells.up[at] >= 0 else ended
         parts = [(max(a, low), min(b, high), busy) for a, b, busy in ((begun, up, False), (up, ended, True))]
-        for node, held in where:
-            size = len(free[node])
-            for first, count in _lanes(free[node], begun, ended, held):
-                lies = node + (first + count / 2) / size, count / size
-                found += [
-                    Bar(record.names[spells.task[at]], spells.task[at], a, b, held, *lies, busy)
-                    for a, b, busy in parts
-                    if b > a
-                ]
+        boxes = _boxes(free, where, begun, ended)
+        for box in _joined(boxes) if len(sizes) > MANY_NODES else boxes:
+            lies = box.top + box.height / 2, box.height
+            found += [
+                Bar(record.names[spells.task[at]], spells.task[at], a, b, box.devices, *lies, busy)
+                for a, b, busy in parts
+                if b > a
+            ]
+    return found
+
+
+class Box(NamedTuple):
+    """A part of the rows of nodes: where it begins, how high it is, and how many devices it stands for."""
+
+    top: float
+    height: float
+    devices: int
+
+
+def _boxes(free: list[list[float]], where: Iterable[tuple[int, int]], begun: float, ended: float) -> list[Box]:
+    """Where somebody sits, node by node."""
+    return [
+        Box(node + first / len(free[node]), count / len(free[node]), held)
+        for node, held in where
+        for first, count in _lanes(free[node], begun, ended, held)
+    ]
+
+
+def _joined(boxes: list[Box]) -> list[Box]:
+    """The same with whole nodes that are neighbours in one piece: of thousands of rows nobody sees where one ends."""
+    found: list[Box] = []
+    for box in sorted(boxes):
+        last = found[-1] if found else box
+        if found and box.height == 1 <= last.height and last.top + last.height == box.top:
+            found[-1] = Box(last.top, last.height + 1, last.devices + box.devices)
+        else:
+            found.append(box)
     return found
 
 
