@@ -47,7 +47,7 @@ def outcome(
     name = action.gang
     match action:
         case Start() | Resume():
-            return ev.Starting(now, name, action.seats, decided, up)
+            return ev.Starting(now, name, action.seats, decided, up, action.lent)
         case Grow() | Repair() | Migrate() | Shrink():
             by = action.by if isinstance(action, Shrink) and action.by < NEVER else answer_by
             return ev.Asked(now, name, action.seats, by, decided)

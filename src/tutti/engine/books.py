@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from . import events as ev
 from .booked import Booked
 from .classes import Classes
-from .estimate import ends_alike, expected_ends
+from .estimate import ends_alike, expected_ends, is_flexible
 from .late import Late
-from .model import DAY, NEVER, QUEUED, Coupling, Domain, Gang, Job, Node, Queue, Resizing, Seats, State, Window
+from .model import DAY, NEVER, QUEUED, Domain, Gang, Job, Node, Queue, Seats, State, Window
 from .seats import walk
 from .topology import Topology
 from .use import QueueUse
@@ -66,7 +66,7 @@ class Books:
         """Waiting gangs that hold a promise or a pledge."""
         self.leaving: dict[int, None] = {}
         self.watched: dict[int, None] = {}
-        """Seated gangs that a decision may have to do something about: broken, asked to change, loose or elastic."""
+        """Seated gangs that a decision may have to do something about: broken, asked to change, loose, elastic, or lent their room."""
         self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
         self.begun: list[int] = []
         self.queues: dict[str, Queue] = {}
@@ -181,7 +181,7 @@ class Books:
             return
         if state is DRAINING:
             self.leaving[slot] = None
-        if life.lost or life.target:
+        if life.lost or life.target or life.lent:
             self.watched[slot] = None
         if slot in self.seated and before is not None and ends_alike(before, job):
             return
@@ -343,16 +343,6 @@ class Books:
         if use is None:
             use = self.use[queue] = QueueUse(len(self.resources), self.at)
         return use
-
-
-def is_flexible(gang: Gang) -> bool:
-    """Whether the gang may get more or fewer members while it runs."""
-    if gang.resizing is Resizing.LIVE:
-        return True
-    for role in gang.roles:  # noqa: SIM110 - asked at every start
-        if role.coupling is Coupling.LOOSE:
-            return True
-    return False
 
 
 E = TypeVar("E", bound=ev.Event)

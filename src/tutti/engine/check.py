@@ -169,8 +169,22 @@ class _Audit:
         yield from self._whole(job, action.seats)
         length = run_time(job, self.view.queue_of(job), self.policy.reserve.quantile, action.seats)
         end = min(self.now + length, NEVER)
+        if action.lent:
+            yield from self._lent(job, action.lent)
+            end = min(end, action.lent)
         yield from self._settle(job, action.seats, end)
         yield from ((Rule.QUOTA, sentence) for sentence in self.limits.start(gang, action.seats, end))
+
+    def _lent(self, job: Job, until: int) -> Found:
+        """Lent room is for who can give it back, and not before it may be interrupted."""
+        if not job.gang.parkable or not job.gang.preemptible:
+            yield Rule.RECLAIM, "it is lent room that it could not give back"
+        if until < self.now + self._least_run(job) + self.policy.reclaim.grace:
+            yield Rule.RECLAIM, "the room that it is lent would be asked back too soon"
+
+    def _least_run(self, job: Job) -> int:
+        queue = self.view.queue_of(job)
+        return max(job.gang.min_run, queue.min_run if queue is not None else 0, self.policy.reclaim.min_run)
 
     def _shut(self, job: Job) -> Iterator[str]:
         """Why the gang may not start now, wherever it is put."""
@@ -222,17 +236,26 @@ class _Audit:
         self.room.write(SEAT, self.room.spread(name, self.seats[name], self.now, until))
         if action.how is How.PARK and not job.gang.parkable:
             yield Rule.RECLAIM, "it cannot be parked"
-        yield from self._for_somebody(name, action.room_for)
+        if not self._gives_back(job, action):
+            yield from self._for_somebody(name, action.room_for)
         if not self._on_bad_nodes(job) and not self._turn_is_over(job, action):
             yield from self._spared(job)
 
+    def _gives_back(self, job: Job, action: Evict) -> bool:
+        """Whether its room was lent to it, and is needed by one who was promised a start and has it soon."""
+        promise = self.told.get(action.room_for) or self.promises.get(action.room_for)
+        if not job.life.lent or promise is None or job.gang.name == action.room_for:
+            return False
+        nodes = {node for held in promise.seats for node in held.nodes}
+        touches = any(node in nodes for held in self.seats[job.gang.name] for node in held.nodes)
+        return touches and promise.start <= self.now + self.policy.reclaim.grace
+
     def _spared(self, job: Job) -> Found:
         """A gang is left alone if it says so, in its minimum run time, and beyond its budget of interruptions."""
-        reclaim, queue = self.policy.reclaim, self.view.queue_of(job)
+        reclaim = self.policy.reclaim
         if not job.gang.preemptible:
             yield Rule.RECLAIM, "it may not be interrupted"
-        least = max(job.gang.min_run, queue.min_run if queue is not None else 0, reclaim.min_run)
-        if job.life.started + least > self.now:
+        if job.life.started + self._least_run(job) > self.now:
             yield Rule.RECLAIM, "it is taken inside its minimum run time"
         budget = job.gang.interruptions_per_day or reclaim.interruptions_per_day
         if sum(at > self.now - DAY for at in job.life.interruptions) >= budget:

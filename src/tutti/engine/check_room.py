@@ -94,8 +94,19 @@ class Room:
         ends = [int(end) for end in self.view.ends[slot]]
         later = [max(end, self.now + 1) for end in ends[first:] if end >= self.now]
         end = later[0] if later else overrun_end(int(self.view.begun[slot]), ends[2], self.now)
+        if self._must_give_back(job):
+            end = min(end, max(job.life.lent, self.now + max(self._grace, 1)))
         leaving = job.life.state is State.DRAINING
         return max(min(end, job.life.leave_by), self.now + 1) if leaving else end
+
+    def _must_give_back(self, job: Job) -> bool:
+        """Whether somebody waits who was promised a start before the gang was put into lent room."""
+        return job.life.lent > 0 and any(
+            other.life.promise is not None
+            and other.life.promise.start < NEVER
+            and other.life.promise.given <= job.life.started
+            for other in (self.view.held(slot) for slot in self.view.promised)
+        )
 
     def short(self, node: int, mine: Claim, against: tuple[str, ...]) -> str:
         """The resource a node would lack at some moment of a claim, or nothing; `against` says whose claims count."""

@@ -12,6 +12,7 @@ from .counted import counted
 from .desk import Desk
 from .everybody import everybody
 from .gate import gate, over_quota
+from .lend import ask_back, borrowed, may_borrow
 from .lineup import Line, hopeless_kinds
 from .model import Job, State
 from .order import Turns, backfilling, has_own_backfill, steady_until
@@ -76,6 +77,7 @@ def deliberate(view: View, now: int, policy: Policy, cache: Cache | None = None)
         place_in_turn(desk)
         keep_promises(desk)
         settle_seats(desk)
+        ask_back(desk)
     if view.watched:
         fill_loose(desk)
         grow(desk)
@@ -133,6 +135,8 @@ def consider(desk: Desk, job: Job) -> None:
         return
     if start(desk, job, card) or wait_for_eviction(desk, job) or reclaim(desk, job) or consolidate(desk, job):
         return
+    if borrow(desk, job, card):
+        return
     hold_the_queue(desk, job)
     if may_have_promise(desk, job):
         promise(desk, job)
@@ -145,7 +149,7 @@ def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
     life = job.life
     if life.promise is not None or life.pledge is not None or desk.rules.sliced or desk.is_strict:
         return False
-    if may_consolidate(desk) or stands_ahead(desk, job):
+    if may_consolidate(desk) or stands_ahead(desk, job) or may_borrow(desk, job):
         return False
     return desk.rooms.is_hopeless(card) and not may_have_promise(desk, job) and not has_rights(desk, job)
 
@@ -160,14 +164,27 @@ def start(desk: Desk, job: Job, card: Card) -> bool:
         if not desk.is_bounded(job):
             desk.rooms.note_hopeless(card)
         return False
-    desk.take(sitting)
+    _begin(desk, job, sitting)
     desk.rooms.note_started(card)
+    return True
+
+
+def borrow(desk: Desk, job: Job, card: Card) -> bool:
+    """Start the gang whole in room that is kept for others, if it can give it back when they need it."""
+    sitting = _within_quota(desk, job, borrowed(desk, job, card))
+    if sitting is None:
+        return False
+    _begin(desk, job, sitting, sitting.end)
+    return True
+
+
+def _begin(desk: Desk, job: Job, sitting: Sitting, lent: int = 0) -> None:
+    desk.take(sitting)
     desk.charge(job, sitting.seats)
     desk.highest_started = max(desk.highest_started, job.gang.priority)
     desk.started.add(job.gang.name)
     act = Resume if job.life.state is State.PARKED else Start
-    desk.act(act(job.gang.name, desk.view.number, seats=sitting.seats))
-    return True
+    desk.act(act(job.gang.name, desk.view.number, seats=sitting.seats, lent=lent))
 
 
 def _within_quota(desk: Desk, job: Job, sitting: Sitting | None) -> Sitting | None:

@@ -58,7 +58,7 @@ class Desk:
         self._shares: Shares | None = None
         self._uncharged: list[tuple[Job, tuple[Seats, ...]]] = []
         self.usable, well_again = usable(view, now, policy)
-        self._profile = Profile(view, now, policy.reserve.quantile, self.usable)
+        self._profile = Profile(view, now, policy.reserve.quantile, self.usable, policy.reclaim.grace)
         self._untaken: list[Takes] = []
         self.actions: list[AnyAction] = []
         self.noted: dict[str, Reason] = {}
@@ -84,6 +84,8 @@ class Desk:
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []
         """Requests for which no start is known: what was asked, members, length."""
+        self.unlent: dict[tuple[object, int], int] = {}
+        """Requests for lent room that found none: by what was asked and for how long, the fewest members."""
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -195,6 +197,7 @@ class Desk:
         self.rooms.forget()
         self.earliest.clear()
         self.endless.clear()
+        self.unlent.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""

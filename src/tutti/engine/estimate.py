@@ -1,6 +1,6 @@
 """How long will it run? Estimates scaled to the size a gang has, less the work it already kept."""
 
-from .model import NEVER, SECOND, Coupling, Estimate, Gang, Job, Progress, Queue, Role, Seats, Source, Speed
+from .model import NEVER, SECOND, Coupling, Estimate, Gang, Job, Progress, Queue, Resizing, Role, Seats, Source, Speed
 
 NONE = Source.NONE
 QUANTILES = (50, 90, 100)
@@ -136,3 +136,13 @@ def _end_by_progress(told: Progress) -> int | None:
     if not told.steps or not told.rate_milli:
         return None
     return told.at + (told.steps - told.step) * 1000 * SECOND // told.rate_milli
+
+
+def is_flexible(gang: Gang) -> bool:
+    """Whether the gang may get more or fewer members while it runs."""
+    if gang.resizing is Resizing.LIVE:
+        return True
+    for role in gang.roles:  # noqa: SIM110 - asked at every start
+        if role.coupling is Coupling.LOOSE:
+            return True
+    return False

@@ -68,6 +68,8 @@ class Starting(Event, frozen=True, tag="starting"):
     """Number of the view the start was decided on; 0 when nobody of ours decided it."""
     up: bool = False
     """Whether all members are up at once."""
+    lent: int = 0
+    """From when on the room may be asked back, where it is kept for another."""
 
 
 class Running(Event, frozen=True, tag="running"):

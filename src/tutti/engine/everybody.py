@@ -73,7 +73,8 @@ def _is_one_node(view: View) -> bool:
 
 def _promises_all(policy: Policy) -> bool:
     place = policy.place
-    return policy.reserve.depth == ALL and not (policy.order.strict or place.migrate or place.one_wide_gang_per_node)
+    more = policy.reserve.lend or policy.order.strict or place.migrate or place.one_wide_gang_per_node
+    return policy.reserve.depth == ALL and not more
 
 
 def _wishes(view: View, now: int, policy: Policy, cache: Cache) -> list[Wish]:

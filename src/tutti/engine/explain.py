@@ -182,7 +182,8 @@ def _of_seated(job: Job) -> str:
         return f"it is leaving{' for ' + life.leaving_for if life.leaving_for else ''}"
     if life.state is State.STARTING:
         return "its only member is coming up" if have == 1 else f"its {have} members are coming up"
-    return f"it runs with {_so_many(have)}{_of_most(gang, have)}"
+    lent = ", in room that is kept for another, and is parked when that is needed" if life.lent else ""
+    return f"it runs with {_so_many(have)}{_of_most(gang, have)}{lent}"
 
 
 def _of_most(gang: Gang, have: int) -> str:

@@ -176,7 +176,7 @@ class Future:
         name = action.gang
         match action:
             case Start() | Resume():
-                self._start(name, action.seats)
+                self._start(name, action.seats, action.lent)
             case Reserve():
                 self._enter(ev.Promised(self.now, name, action.promise))
             case Await():
@@ -188,8 +188,8 @@ class Future:
                 return self._end(action)
         return False
 
-    def _start(self, name: str, seats: tuple[Seats, ...]) -> None:
-        if self._enter(ev.Starting(self.now, name, seats)):
+    def _start(self, name: str, seats: tuple[Seats, ...], lent: int) -> None:
+        if self._enter(ev.Starting(self.now, name, seats, lent=lent)):
             self._enter(ev.Running(self.now, name))
             self.started.setdefault(name, self.now)
             job = self.job(self.world.slots[name])

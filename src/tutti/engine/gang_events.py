@@ -119,6 +119,7 @@ def _starting(books: Books, event: ev.Starting) -> Touched:
         first_started=job.life.first_started or at,
         resized=at,
         turn=at,
+        lent=event.lent,
         promise=None,
         pledge=None,
         attempt=UNTRIED if event.up else job.life.attempt,
@@ -252,7 +253,9 @@ def _unseat(books: Books, name: str, after: Callable[[Life], Life]) -> Touched:
         return books.nothing(f"{name!r} has no seats to give up")
     job = books.job_in(slot)
     books.seat(slot, job, job.life.seats, -1)
-    bare = replace(job.life, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", leave_by=NEVER, progress=None)
+    bare = replace(
+        job.life, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", leave_by=NEVER, progress=None, lent=0
+    )
     books.put(slot, Job(job.gang, after(bare)))
     return Touched(books.version, slot, freed=True)
 

@@ -12,6 +12,7 @@ import numpy as np
 from .estimate import run_time
 from .floor import Floor, Held, held
 from .horizon import Horizon
+from .lineup import may_ever_borrow
 from .model import NEVER, Arrange, Gang, Job, NodeState, Seats, State
 from .news import News
 from .place import Need
@@ -182,7 +183,7 @@ class HeadCount:
             return False
         self._ours[slot] = gang
         promise = job.life.promise
-        if is_odd(job) or (promise is not None and promise.start >= NEVER):
+        if is_odd(job) or may_ever_borrow(gang, policy) or (promise is not None and promise.start >= NEVER):
             self._odd.add(slot)
         asked = self.asked[slot] = Asked(low, amount, run_time(job, queue, policy.reserve.quantile))
         self._want(low * amount, 1)

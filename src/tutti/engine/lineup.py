@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .model import NEVER, Job
+from .estimate import is_flexible
+from .model import NEVER, Gang, Job
 from .news import News
 from .policy import ALL, Policy
 from .view import View
@@ -71,7 +72,7 @@ class Lineup:
         card = desk.card(job)
         queue = card.queue
         bound = job.life.promise is not None or job.life.pledge is not None
-        simple = card.kin.simple and not bound
+        simple = card.kin.simple and not bound and not may_ever_borrow(job.gang, desk.policy)
         self._kind[slot] = self._number(card.kin.alike, job) if simple else -1
         self._low[slot], self._length[slot] = card.low, card.length
         most = job.gang.max_wait or (queue.max_wait if queue else 0) or desk.policy.reserve.max_wait
@@ -126,6 +127,11 @@ class Line:
             card = desk.card(self._some[kind])
             rooms[kind] = desk.rooms.room_past(card, past) if past else desk.rooms.room(card)
         return rooms
+
+
+def may_ever_borrow(gang: Gang, policy: Policy) -> bool:
+    """Whether the gang can give room back that is lent to it: it can be parked, as a whole."""
+    return gang.parkable and gang.preemptible and policy.reserve.lend > 0 and not is_flexible(gang)
 
 
 def _present(kinds: Ints) -> list[int]:

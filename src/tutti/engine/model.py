@@ -381,6 +381,8 @@ class Life(Data, frozen=True):
     """Members of each loose role that have finished and need no seat again."""
     turn: int = 0
     """When the present time slice began, where a queue rotates."""
+    lent: int = 0
+    """From when on it may be asked for its room, which is kept for another; 0 where the room is its own."""
 
 
 class Job(Data, frozen=True):

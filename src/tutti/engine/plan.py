@@ -53,12 +53,16 @@ class Start(Action, frozen=True, tag="start"):
     """Give the whole gang these seats, one entry for each role."""
 
     seats: tuple[Seats, ...] = ()
+    lent: int = 0
+    """From when on the room may be asked back, where it is kept for another."""
 
 
 class Resume(Action, frozen=True, tag="resume"):
     """Bring a parked gang back on these seats."""
 
     seats: tuple[Seats, ...] = ()
+    lent: int = 0
+    """From when on the room may be asked back, where it is kept for another."""
 
 
 class Grow(Action, frozen=True, tag="grow"):

@@ -81,6 +81,9 @@ class Reservation(Data, frozen=True):
     """Promises assume that running gangs end by this percentile of their estimates."""
     backfill: Term = Term.SHORTEST
     """What gangs behind the promises are tried by, after how urgent they are; `age` keeps the queue's order."""
+    lend: Duration = 30 * MINUTE
+    """Gangs that can be parked run in room that is kept for another for at least so long, and are parked when its time
+    comes; 0 lends nothing."""
     max_wait: Duration = 14 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (

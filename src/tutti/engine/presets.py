@@ -26,7 +26,7 @@ def _line(name: str, about: str, terms: tuple[Term, ...], reserve: Reservation, 
 
 def _ranked(name: str, about: str, *terms: Term) -> Preset:
     """A published order with a reservation for the head of the line."""
-    return _line(name, about, terms, Reservation(depth=1, backfill=Term.AGE, max_wait=0))
+    return _line(name, about, terms, Reservation(depth=1, backfill=Term.AGE, max_wait=0, lend=0))
 
 
 _ALL = (
@@ -34,20 +34,20 @@ _ALL = (
         "fcfs",
         "First come, first served, nobody passes: simple to predict, and leaves the most room idle.",
         (Term.AGE,),
-        Reservation(depth=0, backfill=Term.AGE, max_wait=0),
+        Reservation(depth=0, backfill=Term.AGE, max_wait=0, lend=0),
         strict=True,
     ),
     _line(
         "easy",
         "A promise for the head of the line, all others backfill: good use, but only the first knows its start.",
         (Term.AGE,),
-        Reservation(depth=1, backfill=Term.AGE, max_wait=0),
+        Reservation(depth=1, backfill=Term.AGE, max_wait=0, lend=0),
     ),
     _line(
         "conservative",
         "A promise for everybody, in the order of arrival: every start is known, backfill has fewer gaps to use.",
         (Term.AGE,),
-        Reservation(depth=ALL, backfill=Term.AGE, max_wait=0),
+        Reservation(depth=ALL, backfill=Term.AGE, max_wait=0, lend=0),
     ),
     Preset(
         "Queues take turns by what they used and deserve, guarantees are taken back: fair first, fewer long plans.",
@@ -63,7 +63,7 @@ _ALL = (
         Policy(
             "rigid",
             BY_AGE,
-            Reservation(depth=64, backfill=Term.AGE, max_wait=1 * DAY),
+            Reservation(depth=64, backfill=Term.AGE, max_wait=1 * DAY, lend=0),
             NOTHING_BACK,
             NO_GROWTH,
             rotate=NO_TURNS,
@@ -87,7 +87,7 @@ _ALL = (
         "easy-sjbf",
         "EASY with the shortest gangs backfilled first: shorter waits on average, longer ones for long gangs.",
         (Term.AGE,),
-        Reservation(depth=1, max_wait=0),
+        Reservation(depth=1, max_wait=0, lend=0),
     ),
     _ranked("sjf", "Shortest first: low average wait, long gangs may starve.", Term.SHORTEST),
     _ranked("wfp3", "WFP3: waiting relative to run time, cubed, times width: favours wide gangs that wait.", Term.WFP3),

@@ -33,10 +33,12 @@ PRESENT = Blocks(1)
 class Profile:
     """Free amounts over time. Nothing in it is ever more than what the view and the takings so far leave."""
 
-    def __init__(self, view: View, now: int, percent: int, usable: Bools) -> None:
+    def __init__(self, view: View, now: int, percent: int, usable: Bools, grace: int = 0) -> None:
         self.view = view
         self.now = now
         self.percent = percent
+        self.grace = grace
+        """How long who is asked to leave may take."""
         self.times = [now]
         self.count = len(view.class_weight)
         self.weight: Ints = view.class_weight
@@ -572,7 +574,7 @@ class Profile:
     def releases(self) -> Releases:
         """What the gangs that run now give back, and when."""
         if self._releases is None:
-            self._releases = Releases(self.view, self.now, self.percent)
+            self._releases = Releases(self.view, self.now, self.percent, self.grace)
         return self._releases
 
     def _copy_rows(self, old: "int | Rows", new: "int | Rows") -> None:

@@ -172,7 +172,7 @@ def _may_take_all(desk: Desk, job: Job, other: Job, under: bool) -> bool:
     """Whether the whole of another gang may be taken for this one."""
     rules = desk.policy.reclaim
     gang = other.gang
-    if not gang.preemptible or gang.name == job.gang.name or not _may_be_interrupted(desk, other):
+    if not gang.preemptible or gang.name == job.gang.name or not may_be_interrupted(desk, other):
         return False
     if gang.queue == job.gang.queue:
         return rules.priority and gang.priority < job.gang.priority
@@ -180,13 +180,23 @@ def _may_take_all(desk: Desk, job: Job, other: Job, under: bool) -> bool:
     return rules.quota and under and desk.shares.over_deserved(gang.queue, (), wanted, job.gang.queue)
 
 
-def _may_be_interrupted(desk: Desk, job: Job) -> bool:
+def may_be_interrupted(desk: Desk, job: Job) -> bool:
     """Past its minimum run time, and not interrupted too often today."""
-    queue = desk.queue(job)
-    least = max(job.gang.min_run, queue.min_run if queue else 0, desk.policy.reclaim.min_run)
+    least = min_run(desk, job)
     if job.life.started + least > desk.now:
         desk.wake(job.life.started + least)
         return False
+    return has_budget(desk, job)
+
+
+def min_run(desk: Desk, job: Job) -> int:
+    """How long the gang is left alone after it started."""
+    queue = desk.queue(job)
+    return max(job.gang.min_run, queue.min_run if queue else 0, desk.policy.reclaim.min_run)
+
+
+def has_budget(desk: Desk, job: Job) -> bool:
+    """Whether it was not interrupted too often today."""
     most = job.gang.interruptions_per_day or desk.policy.reclaim.interruptions_per_day
     return sum(at > desk.now - DAY for at in job.life.interruptions) < most
 

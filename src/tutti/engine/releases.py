@@ -11,8 +11,8 @@ from .view import View
 class Releases:
     """Every expected end of a running gang, class by class. As long as nobody else comes, room only grows with them."""
 
-    def __init__(self, view: View, now: int, percent: int) -> None:
-        self.ends = expected(view, now, percent)
+    def __init__(self, view: View, now: int, percent: int, grace: int = 0) -> None:
+        self.ends = expected(view, now, percent, grace)
         """When each running gang is expected to end, by slot."""
         at = self.ends[view.entry_slot]
         live = ((view.entry_class >= 0) & (at < NEVER)).nonzero()[0]
@@ -41,8 +41,19 @@ def percentile(percent: int) -> int:
     return 0 if percent <= 50 else 1 if percent <= 90 else 2
 
 
-def expected(view: View, now: int, percent: int) -> Ints:
-    """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
+def lent(view: View) -> list[int]:
+    """Gangs in room that is kept for somebody who was promised a start before they began, and who still waits."""
+    slots = [slot for slot in view.watched if view.held(slot).life.lent]
+    promises = [view.held(slot).life.promise for slot in view.promised] if slots else []
+    first = min((promise.given for promise in promises if promise and promise.start < NEVER), default=NEVER)
+    return [slot for slot in slots if first <= view.held(slot).life.started]
+
+
+def expected(view: View, now: int, percent: int, grace: int = 0) -> Ints:
+    """When each running gang is expected to end, or can be gone within the grace where its room is lent.
+
+    A moment that has passed moves to the next percentile.
+    """
     which = percentile(percent)
     ends = view.ends[:, which].copy()
     for slot in (ends < now).nonzero()[0].tolist():
@@ -50,6 +61,8 @@ def expected(view: View, now: int, percent: int) -> Ints:
             ends[slot] = late_end(view, slot, now, which)
     # What is due this very moment is not late yet: it ends the next.
     np.maximum(ends, now + 1, out=ends)
+    for slot in lent(view):
+        ends[slot] = min(int(ends[slot]), max(view.held(slot).life.lent, now + max(grace, 1)))
     for leaver in view.leaving:
         life = view.held(leaver).life
         if life.state is State.DRAINING:

@@ -87,7 +87,7 @@ def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> 
     receipts: list[int] = []
     for role, held in enumerate(seats):
         need = needs[role][held.shape]
-        if held.nodes and not _are_free(desk, job, need, held, start, end):
+        if held.nodes and not are_free(desk, job, need, held, start, end):
             for receipt in receipts:
                 desk.profile.give(receipt)
             return False
@@ -98,7 +98,8 @@ def hold_if_free(desk: Desk, job: Job, start: int, seats: tuple[Seats, ...]) -> 
     return True
 
 
-def _are_free(desk: Desk, job: Job, need: Need, held: Seats, start: int, end: int) -> bool:
+def are_free(desk: Desk, job: Job, need: Need, held: Seats, start: int, end: int) -> bool:
+    """Whether these very seats are free during a stay."""
     profile = desk.profile
     first, last = profile.slots(start, end)
     seating = desk.seating(held)

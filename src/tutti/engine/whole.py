@@ -45,10 +45,10 @@ def sit_now(desk: Desk, job: Job) -> Sitting | None:
     return sit_at(desk, job, desk.now)
 
 
-def sit_at(desk: Desk, job: Job, start: int, least: bool = False) -> Sitting | None:
-    """Seats for the whole gang from a moment on; with `least` its minimum is enough."""
+def sit_at(desk: Desk, job: Job, start: int, least: bool = False, most: int = NEVER) -> Sitting | None:
+    """Seats for the whole gang from a moment on, for so long at most; with `least` its minimum is enough."""
     for needs in shapes_of(desk, job):
-        found = sit_with(desk, job, needs, start, least)
+        found = sit_with(desk, job, needs, start, least, most)
         if found is not None:
             return found
     return None
@@ -66,12 +66,14 @@ def shapes_of(desk: Desk, job: Job) -> Iterator[tuple[Need, ...]]:
         yield needs
 
 
-def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: bool = False) -> Sitting | None:
+def sit_with(
+    desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: bool = False, most: int = NEVER
+) -> Sitting | None:
     """Seats for the whole gang on these shapes from a moment on, or None."""
     sizes = [desk.sizes(job, role, need.shape) for role, need in enumerate(needs)]
     if any(need.missing and size.low for need, size in zip(needs, sizes, strict=True)):
         return None
-    length = desk.length(job)
+    length = min(desk.length(job), most)
     if least:
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):
@@ -82,7 +84,7 @@ def sit_with(desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: b
         if seatings is None:
             return None
         sitting = Sitting(desk, job, needs, seatings, start, end)
-        longer = desk.length(job, sitting.seats)
+        longer = min(desk.length(job, sitting.seats), most)
         if longer <= length:
             sitting.end = NEVER if longer >= NEVER else start + longer
             return sitting

@@ -113,6 +113,7 @@ class Drawn:
                 user=row.user,
                 submitted=row.at,
                 estimate=estimates.of(row),
+                parkable=self.habits.save_every > 0,
             )
             yield Task(gang, row.run, self.habits, row.outcome, row.patience)
 

@@ -130,6 +130,7 @@ class Tasks:
             user=row.user,
             submitted=row.at,
             estimate=self.estimates.of(row),
+            parkable=self.habits.save_every > 0,
             resizing=Resizing.LIVE if grows else Resizing.NONE,
             speed=(row.speed or LINEAR) if grows else LINEAR,
         )
