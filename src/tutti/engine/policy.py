@@ -82,8 +82,7 @@ class Reservation(Data, frozen=True):
     backfill: Term = Term.SHORTEST
     """What gangs behind the promises are tried by, after how urgent they are; `age` keeps the queue's order."""
     lend: Duration = 30 * MINUTE
-    """Gangs that can be parked run in room that is kept for another for at least so long, and are parked when its time
-    comes; 0 lends nothing."""
+    """A gang that can be parked runs in room that is kept for another for so long or more; 0 lends nothing."""
     max_wait: Duration = 14 * DAY
     """A gang that can run and has waited this long gets a promise whatever the depth; 0 means never."""
     breaks: tuple[Break, ...] = (

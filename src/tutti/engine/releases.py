@@ -12,19 +12,25 @@ class Releases:
     """Every expected end of a running gang, class by class. As long as nobody else comes, room only grows with them."""
 
     def __init__(self, view: View, now: int, percent: int, grace: int = 0) -> None:
-        self.ends = expected(view, now, percent, grace)
-        """When each running gang is expected to end, by slot."""
+        alone = expected(view, now, percent)
+        self.ends = if_asked(view, alone, now + max(grace, 1))
+        """When each running gang is expected to end, by slot; or to be gone, where its room is lent."""
         at = self.ends[view.entry_slot]
+        self._by_themselves = alone if alone is not self.ends else None
         live = ((view.entry_class >= 0) & (at < NEVER)).nonzero()[0]
         self.at: Ints = at[live]
         self.classes = view.entry_class[live]
         self.amounts = view.entry_amount[:, live]
+        self._view = view
         self._width = len(view.class_weight)
         self._between: dict[tuple[int, int, int], Ints] = {}
 
     def first(self) -> int:
-        """The next end."""
-        return int(self.at.min(initial=NEVER))
+        """The next end that comes whether or not anybody is asked to leave."""
+        if self._by_themselves is None:
+            return int(self.at.min(initial=NEVER))
+        there = self._view.entry_slot[self._view.entry_class >= 0]
+        return int(self._by_themselves[there].min(initial=NEVER))
 
     def between(self, after: int, until: int, resource: int) -> Ints:
         """What is given back of a resource on a node of each class, after a moment and up to another."""
@@ -49,11 +55,19 @@ def lent(view: View) -> list[int]:
     return [slot for slot in slots if first <= view.held(slot).life.started]
 
 
-def expected(view: View, now: int, percent: int, grace: int = 0) -> Ints:
-    """When each running gang is expected to end, or can be gone within the grace where its room is lent.
+def if_asked(view: View, ends: Ints, leaves_by: int) -> Ints:
+    """The same ends, but those in lent room are gone when they can be."""
+    borrowers = lent(view)
+    if not borrowers:
+        return ends
+    ends = ends.copy()
+    for slot in borrowers:
+        ends[slot] = min(int(ends[slot]), max(view.held(slot).life.lent, leaves_by))
+    return ends
 
-    A moment that has passed moves to the next percentile.
-    """
+
+def expected(view: View, now: int, percent: int) -> Ints:
+    """When each running gang is expected to end; a moment that has passed moves to the next percentile."""
     which = percentile(percent)
     ends = view.ends[:, which].copy()
     for slot in (ends < now).nonzero()[0].tolist():
@@ -61,8 +75,6 @@ def expected(view: View, now: int, percent: int, grace: int = 0) -> Ints:
             ends[slot] = late_end(view, slot, now, which)
     # What is due this very moment is not late yet: it ends the next.
     np.maximum(ends, now + 1, out=ends)
-    for slot in lent(view):
-        ends[slot] = min(int(ends[slot]), max(view.held(slot).life.lent, now + max(grace, 1)))
     for leaver in view.leaving:
         life = view.held(leaver).life
         if life.state is State.DRAINING:
