@@ -358,10 +358,14 @@ policies = st.builds(
         depth=st.sampled_from([-1, 0, 1, 1, 2]),
         backfill=st.sampled_from([Term.AGE, Term.SHORTEST, Term.SMALLEST]),
         quantile=st.sampled_from([50, 90, 100]),
+        lend=st.sampled_from([0, 10 * SECOND, 1800 * SECOND]),
         max_wait=st.sampled_from([0, 50 * SECOND, 86_400 * SECOND]),
         breaks=st.sampled_from([Reservation().breaks, Reservation().breaks, (), (Break.HIGHER_PRIORITY,)]),
     ),
-    reclaim=st.builds(Reclaim, st.booleans(), st.booleans(), st.booleans(), st.booleans()),
+    reclaim=st.builds(
+        Reclaim, st.booleans(), st.booleans(), st.booleans(), st.booleans(),
+        min_run=st.sampled_from([600 * SECOND, 0]), grace=st.sampled_from([120 * SECOND, 5 * SECOND]),
+    ),
 )  # fmt: skip
 plain_policies = st.builds(
     Policy,

@@ -31,12 +31,13 @@ def held(variant: Played, gang: str) -> list[int]:
     return [d for t, d in zip(spells.task, spells.devices, strict=True) if t == row(variant, gang)]
 
 
-def test_the_nine_scenes_are_there():
+def test_the_ten_scenes_are_there():
     assert scene_names() == [
         "backfill",
         "deadlock",
         "elastic",
         "fragmentation",
+        "lending",
         "node-loss",
         "reclaim",
         "rotation",
@@ -153,6 +154,16 @@ def test_a_scene_with_an_unknown_key_is_refused_by_name(tmp_path):
     with pytest.raises(Misused) as caught:
         read_scene(path)
     assert "colour" in str(caught.value)
+
+
+def test_lending_the_room_is_used_until_it_is_needed():
+    variants = played("lending")
+    idle, lent = variants["easy"], variants["balanced"]
+    assert start(idle, "wide") == start(lent, "wide") == 300 * MINUTE
+    assert min(start(idle, name) for name in ("bert", "carl")) == 360 * MINUTE
+    assert max(start(lent, name) for name in ("bert", "carl")) == 3 * MINUTE
+    assert max(lent.record.interruptions) == 1
+    assert lent.end < 0.75 * idle.end
 
 
 def test_rotation_both_progress_at_the_same_pace_for_the_price_of_the_switches():

@@ -66,7 +66,8 @@ class Books:
         """Waiting gangs that hold a promise or a pledge."""
         self.leaving: dict[int, None] = {}
         self.watched: dict[int, None] = {}
-        """Seated gangs that a decision may have to do something about: broken, asked to change, loose, elastic, or lent their room."""
+        """Seated gangs that a decision may have to do something about: broken, asked to change, loose, elastic, in lent
+        room."""
         self.ends: NDArray[np.int64] = np.full((16, 3), NEVER, np.int64)
         self.begun: list[int] = []
         self.queues: dict[str, Queue] = {}

@@ -231,4 +231,6 @@ def nothing_left(held: Held) -> Verdict | None:
 
 def _unseated(life: Life) -> Life:
     state = life.state if life.state in QUEUED else State.WAITING
-    return msgspec.structs.replace(life, state=state, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="")
+    return msgspec.structs.replace(
+        life, state=state, seats=(), lost=(), lost_ranks=(), target=(), leaving_for="", lent=0
+    )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tutti.engine.model import NEVER, SECOND, Seats
-from tutti.engine.plan import GIVES_SEATS, AnyAction, Await, Evict, Plan, Reserve
+from tutti.engine.plan import GIVES_SEATS, AnyAction, Await, Evict, Plan, Reserve, Resume, Start
 from tutti.engine.view import View
 
 from .table import table, time_s
@@ -33,7 +33,9 @@ def _action(view: View, now: int, action: AnyAction) -> tuple[str, str, str, str
         return word, action.gang, str(action.how), _for_whom(action)
     if isinstance(action, GIVES_SEATS):
         members = sum(held.members for held in action.seats)
-        return word, action.gang, f"{members} {'member' if members == 1 else 'members'}", where(view, action.seats)
+        lent = ", lent" if isinstance(action, Start | Resume) and action.lent else ""
+        many = f"{members} {'member' if members == 1 else 'members'}"
+        return word, action.gang, many, where(view, action.seats) + lent
     return word, action.gang, "", action.why
 
 

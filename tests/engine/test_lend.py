@@ -1,0 +1,224 @@
+"""Room that is kept for another is lent to who can be parked, and given back in time."""
+
+import pytest
+
+from tests.clusters import drawn, gang, seat, submit
+from tests.promises.outcomes import carry_out
+from tutti.engine import events as ev
+from tutti.engine.check import Rule, check
+from tutti.engine.decide import decide
+from tutti.engine.explain import explain
+from tutti.engine.model import HOUR, MINUTE, SECOND, Life, Queue, Resizing, State
+from tutti.engine.plan import Evict, How, Plan, Reserve, Resume, Start
+from tutti.engine.policy import Policy, Reclaim, Reservation
+from tutti.engine.world import World
+
+DEFAULT = Policy()
+GRACE = DEFAULT.reclaim.grace
+LENT = 30 * MINUTE
+
+
+def kept_for(wide: int = 2, hours: int = 5, **fields: object) -> World:
+    """One of two nodes is busy for hours; a gang as wide as both waits for it, and one that is long finds the other."""
+    world = seat(drawn("8 8"), gang("busy", 1, 8, run_s=hours * 3600), "n0")
+    submit(world, gang("wide", wide, 8, run_s=3600), at=SECOND)
+    return submit(world, gang("long", 1, 8, run_s=86_400, **{"parkable": True, **fields}), at=2 * SECOND)
+
+
+def decided(world: World, now: int, policy: Policy = DEFAULT) -> Plan:
+    """What is decided, which the checker has nothing to say about."""
+    view = world.view()
+    plan = decide(view, now, policy)
+    assert check(view, plan, policy) == []
+    return plan
+
+
+def starts(plan: Plan) -> dict[str, int]:
+    """Who starts, and from when on its room may be asked back."""
+    return {action.gang: action.lent for action in plan.actions if isinstance(action, Start | Resume)}
+
+
+def promised(plan: Plan) -> dict[str, int]:
+    """Who is promised a start, and when."""
+    return {
+        action.gang: action.promise.start for action in plan.actions if isinstance(action, Reserve) and action.promise
+    }
+
+
+def leaving(plan: Plan) -> list[str]:
+    """Who is asked to leave."""
+    return [action.gang for action in plan.actions if isinstance(action, Evict)]
+
+
+def life(world: World, name: str) -> Life:
+    """What has happened to a gang."""
+    return world.view().held(world.slots[name]).life
+
+
+def lent_out(now: int = MINUTE) -> World:
+    """The long gang runs in the room of the wide one."""
+    world = kept_for()
+    carry_out(world, decided(world, now), now, settle=True)
+    assert life(world, "long").lent == now + LENT
+    return world
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "lent"),
+    [
+        pytest.param({}, Policy(), True, id="who can be parked"),
+        pytest.param({"parkable": False}, Policy(), False, id="not who would lose its work"),
+        pytest.param({"preemptible": False}, Policy(), False, id="not who may not be interrupted"),
+        pytest.param({"resizing": Resizing.LIVE, "max": 2}, Policy(), False, id="not who changes its size"),
+        pytest.param({}, Policy(reserve=Reservation(lend=0)), False, id="not where nothing is lent"),
+        pytest.param({"min_run": 6 * HOUR}, Policy(), False, id="not who is to be left alone for longer"),
+        pytest.param({}, Policy(reserve=Reservation(lend=6 * HOUR)), False, id="not for less than the policy says"),
+        pytest.param({}, Policy(reclaim=Reclaim(min_run=10 * HOUR)), False, id="not inside the minimum run time"),
+        pytest.param({}, Policy(reserve=Reservation(depth=0)), True, id="and where nothing is promised it is its own"),
+    ],
+)
+def test_who_is_lent_room(fields, policy, lent):
+    plan = decided(kept_for(**fields), MINUTE, policy)
+
+    assert ("long" in starts(plan)) is lent
+
+
+def test_lent_room_is_said_to_be_lent_and_own_room_is_not():
+    assert starts(decided(kept_for(), MINUTE)) == {"long": MINUTE + LENT}
+    assert starts(decided(kept_for(wide=1), MINUTE)) == {"wide": 0}
+
+
+def test_who_was_interrupted_often_enough_today_is_lent_nothing():
+    world = kept_for(interruptions_per_day=1)
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+    world.apply(ev.Evicted(HOUR, "long", parked=True))
+
+    assert starts(decided(world, HOUR + SECOND)) == {}
+
+
+def test_the_promise_is_what_it_would_be_without_lending():
+    world, without = lent_out(), kept_for(parkable=False)
+    carry_out(without, decided(without, MINUTE), MINUTE, settle=True)
+
+    promises = [promise.start for each in (world, without) if (promise := life(each, "wide").promise)]
+
+    assert promises == [5 * HOUR, 5 * HOUR]
+    assert decided(world, 2 * MINUTE).actions == ()
+
+
+def test_nothing_is_looked_at_before_the_room_is_needed():
+    assert decided(lent_out(), 2 * HOUR).wake_at == 5 * HOUR - GRACE
+
+
+def test_room_is_asked_back_in_time_and_the_promise_is_kept():
+    world, due = lent_out(), 5 * HOUR
+
+    (leaves,) = decided(world, due - GRACE).actions
+
+    assert isinstance(leaves, Evict)
+    assert (leaves.gang, leaves.how, leaves.room_for, leaves.by) == ("long", How.PARK, "wide", due)
+    assert leaves.why == "its room was lent to it, and wide needs it now"
+    carry_out(world, decided(world, due - GRACE), due - GRACE, settle=True)
+    assert starts(decided(world, due - 1)) == {}, "not in the room of who is about to start"
+    world.apply(ev.Ended(due, "busy"))
+    assert "wide" in starts(decided(world, due))
+
+
+def test_who_ends_early_lets_the_promised_one_start_as_soon_as_the_borrower_is_gone():
+    world, now = lent_out(), 2 * HOUR
+    world.apply(ev.Ended(now, "busy"))
+
+    plan = decided(world, now)
+
+    assert promised(plan) == {"wide": now + GRACE}
+    assert leaving(plan) == ["long"]
+    carry_out(world, plan, now, settle=True)
+    assert "wide" in starts(decided(world, now + SECOND))
+
+
+def test_a_borrower_is_left_alone_for_its_minimum_run_time():
+    world, now = lent_out(), 5 * MINUTE
+    world.apply(ev.Ended(now, "busy"))
+
+    plan = decided(world, now)
+
+    assert promised(plan) == {"wide": MINUTE + LENT}
+    assert leaving(plan) == []
+
+
+def test_only_those_leave_whose_room_is_needed():
+    world = seat(drawn("8 8 8"), gang("busy", 1, 8, run_s=5 * 3600), "n0")
+    submit(world, gang("wide", 2, 8, run_s=3600, within=""), at=SECOND)
+    for name in ("one", "two"):
+        submit(world, gang(name, 1, 4, run_s=86_400, parkable=True), at=2 * SECOND)
+    submit(world, gang("three", 1, 8, run_s=86_400, parkable=True), at=3 * SECOND)
+    seat(world, gang("other", 1, 8, run_s=20 * 3600), "n2")
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+
+    assert leaving(decided(world, 5 * HOUR - GRACE)) == ["one", "two"]
+
+
+def test_room_is_its_own_once_nobody_waits_for_it():
+    world = lent_out()
+    world.apply(ev.Ended(HOUR, "wide", State.CANCELLED))
+    submit(world, gang("next", 2, 8, run_s=3600), at=HOUR)
+
+    assert promised(decided(world, HOUR)) == {"next": MINUTE + 24 * HOUR}, "after all that runs has ended"
+
+
+def test_who_left_lent_room_waits_as_before_and_comes_back():
+    world, due = lent_out(), 5 * HOUR
+    carry_out(world, decided(world, due - GRACE), due - GRACE, settle=True)
+    world.apply(ev.Ended(due, "busy"))
+    carry_out(world, decided(world, due), due, settle=True)
+    world.apply(ev.Ended(due + HOUR, "wide"))
+
+    again = decided(world, due + HOUR)
+
+    assert starts(again) == {"long": 0}
+    assert isinstance(again.actions[0], Resume)
+
+
+def test_it_is_told_of_who_runs_there():
+    world = lent_out()
+
+    said = explain(world.view(), 2 * MINUTE, Policy(), "long").statement
+
+    assert said.endswith("in room that is kept for another, and is parked when that is needed")
+
+
+def test_limits_of_a_queue_hold_for_borrowers():
+    world = kept_for()
+    world.apply(ev.QueueSet(SECOND, Queue("default", limit={"gpu": 8})))
+
+    assert starts(decided(world, MINUTE)) == {}
+
+
+@pytest.mark.parametrize(
+    ("action", "rule"),
+    [
+        pytest.param(lambda seats: Start("long", seats=seats, lent=MINUTE + 1), Rule.RECLAIM, id="asked back too soon"),
+        pytest.param(lambda seats: Start("long", seats=seats), Rule.PROMISE, id="for good"),
+        pytest.param(lambda seats: Start("long", seats=seats, lent=9 * HOUR), Rule.PROMISE, id="for too long"),
+    ],
+)
+def test_the_checker_sees_room_that_is_lent_wrongly(action, rule):
+    world = kept_for()
+    plan = decided(world, MINUTE)
+    seats = next(each.seats for each in plan.actions if isinstance(each, Start))
+    promise = next(each for each in plan.actions if isinstance(each, Reserve))
+    view = world.view()
+
+    found = check(view, Plan(view.number, MINUTE, (promise, action(seats))), Policy())
+
+    assert rule in {violation.rule for violation in found}
+
+
+def test_the_checker_sees_a_borrower_that_leaves_for_nobody_who_needs_it_soon():
+    world = lent_out()
+    view = world.view()
+    leaves = Evict("long", view.number, (), 0, How.PARK, "wide", 2 * HOUR + GRACE)
+
+    found = check(view, Plan(view.number, 2 * HOUR, (leaves,)), Policy())
+
+    assert [violation.rule for violation in found if violation.gang == "long"] == [Rule.RECLAIM]
