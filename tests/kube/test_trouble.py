@@ -309,3 +309,70 @@ def test_a_node_that_shrinks_under_a_gang_is_given_to_nobody_else(play):
             await play.until_bound("b-")
 
     play(scene)
+
+
+async def _is_off_its_seat(scheduler, name):
+    return name in scheduler.mirror.gangs and not scheduler.mirror.gangs[name].seats
+
+
+def test_a_node_that_comes_back_while_a_bind_to_it_is_on_the_way_is_given_to_nobody_else(play):
+    async def scene(play):
+        await play.nodes(1)
+        held, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(request):
+            if "a-0/binding" in request.path and not held.is_set():
+                held.set()
+                await goes_on.wait()
+
+        async with behind(play, hold) as (_, scheduler):
+            await play.stage.make(*gang("a", 1))
+            await asyncio.wait_for(held.wait(), 60)
+            await play.stage.remove("/api/v1/nodes/n0")
+            await play.until(lambda: _is_off_its_seat(scheduler, "default/a"))
+            await play.stage.make(*gang("b", 1, priorityClassName="high"))
+            await play.stage.make_one(node("n0"))
+
+            async def knows():
+                return "default/b" in scheduler.driver.world.slots and "n0" in scheduler.driver.world.node_index
+
+            await play.until(knows)
+            goes_on.set()
+            await play.until_bound("b-")
+            await play.settle(scheduler)
+            assert len(await play.bound("a-", "b-")) == 1
+
+    play(scene)
+
+
+def test_a_pod_that_somebody_else_has_bound_meanwhile_keeps_its_place(play):
+    async def scene(play):
+        await play.nodes(3)
+        held, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(request):
+            if "a-0/binding" in request.path:
+                held.set()
+                await goes_on.wait()
+
+        async with behind(play, hold) as (_, scheduler):
+            await play.stage.make(*gang("a", 2))
+            await asyncio.wait_for(held.wait(), 60)
+            seen = scheduler.mirror.gangs["default/a"]
+            taken = {where for where, _ in seen.desired[0]}
+            left = next(name for name in ("n0", "n1", "n2") if name not in taken)
+            target = {"apiVersion": "v1", "kind": "Node", "name": left}
+            body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a-0"}, "target": target}
+            await play.stage.api.write("POST", f"{PODS}/a-0/binding", body)
+
+            async def runs():
+                return any(pod.node == left and pod.phase == "Running" for pod in seen.pods.values())
+
+            await play.until(runs)
+            goes_on.set()
+            await play.settle(scheduler)
+            await play.stage.make(*gang("b", 1))
+            await play.until_told("b", "False")
+            assert not await play.bound("b-")
+
+    play(scene)

@@ -12,8 +12,8 @@ def drift(mirror: Intake, world: World) -> int:
     for pod in mirror.pods.values():
         gang = mirror.gangs.get(pod.gang)
         seat = gang.seats.get(pod.uid) if gang is not None else None
-        where = seat.node if seat is not None else pod.node or pod.nominated
-        if where and not pod.is_over:
+        places = {pod.place, seat.node if seat is not None else ""} - {""}
+        for where in () if pod.is_over else places:
             amounts = used.setdefault(where, {})
             for name, value in pod.wants.ask.items():
                 amounts[name] = amounts.get(name, 0) + value

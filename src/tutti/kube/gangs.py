@@ -47,6 +47,7 @@ class Seen:
         "rank",
         "reason",
         "refused",
+        "sent",
         "spec",
         "spoken",
         "time",
@@ -72,6 +73,8 @@ class Seen:
         self.rank = -1
         self.node = ""
         self.nominated = ""
+        self.sent = ""
+        """Where it is being bound to; until it is seen there, or that was refused."""
         self.phase = ""
         self.reason = ""
         self.gated = False
@@ -107,9 +110,14 @@ class Seen:
         return self.phase in OVER
 
     @property
+    def place(self) -> str:
+        """The node it takes room on, now or in a moment."""
+        return self.node or self.sent or self.nominated
+
+    @property
     def can_be_placed(self) -> bool:
         """Whether it waits for a node."""
-        return not (self.node or self.gated or self.deleting or self.is_over)
+        return not (self.node or self.sent or self.gated or self.deleting or self.is_over)
 
     def bearing(self) -> tuple[object, ...]:
         """Everything that changes and bears on the gang."""

@@ -50,13 +50,16 @@ class Hands:
         metrics: Metrics,
         moved: Callable[[GangSeen], None],
         failed: Callable[[GangSeen, str], None],
+        recharge: Callable[[Seen], None],
         workers: int = 24,
     ) -> None:
-        """`moved` hears of every gang of which something became known; `failed` of starts that cannot be finished."""
+        """`moved` hears of every gang of which something became known; `failed` of starts that cannot be finished;
+        `recharge` of pods that may take room elsewhere now."""
         self.api = api
         self.metrics = metrics
         self.moved = moved
         self.failed = failed
+        self.recharge = recharge
         self.workers = workers
         self.scheduler = self.generation = ""
         self.start_within = 120
@@ -244,11 +247,15 @@ class Hands:
             del gang.seats[pod.uid]
             return
         gang.since = gang.since or time.monotonic_ns()
-        seat.flying = True
+        # Whatever becomes of its seat meanwhile: the pod may turn up there until the answer says that it does not.
+        seat.flying, pod.sent = True, node
         try:
-            why = await self._bind_pod(gang, fill)
+            why = await self._bind_pod(gang, fill, seat)
         finally:
             seat.flying = False
+            if not seat.bound:
+                pod.sent = ""
+                self.recharge(pod)
         self._landed(gang, fill, seat, why)
 
     def _all_landed(self, gang: GangSeen) -> None:
@@ -268,7 +275,7 @@ class Hands:
         if gang.failed_start and not gang.leaving and not any(s.flying for s in gang.seats.values()):
             self.failed(gang, gang.failed_start)
 
-    async def _bind_pod(self, gang: GangSeen, fill: Fill) -> str:
+    async def _bind_pod(self, gang: GangSeen, fill: Fill, seat: Seat) -> str:
         """Why the pod cannot be bound; nothing when it was, or when that is nobody's fault."""
         pod, node = fill
         path, body = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", binding(pod, node)
@@ -279,30 +286,29 @@ class Hands:
                 if no.status in BUSY:
                     await asyncio.sleep(pause(attempt, no.retry_after))
                     continue
-                return await self._refused(gang, fill, no)
+                return await self._refused(gang, fill, seat, no)
             except Broken:
                 # It may have been taken in; a second bind of the same pod is answered by a conflict.
                 await asyncio.sleep(pause(attempt))
                 continue
-            self._bound(gang, fill)
+            self._bound(gang, fill, seat)
             return ""
         return f"{pod.name} could not be bound: the API server does not answer"
 
-    def _bound(self, gang: GangSeen, fill: Fill) -> None:
+    def _bound(self, gang: GangSeen, fill: Fill, seat: Seat) -> None:
         self.metrics.add("tutti_kube_binds_total")
-        seat = gang.seats.get(fill.pod.uid)
-        if seat is None:
-            return
         seat.bound = True
+        if fill.pod.uid not in gang.seats:
+            return
         gang.landed += 1
         if gang.landed == gang.least > 1 and gang.since:
             self.metrics.observe("tutti_kube_exposure_seconds", (time.monotonic_ns() - gang.since) / 1e9)
 
-    async def _refused(self, gang: GangSeen, fill: Fill, no: ApiError) -> str:
+    async def _refused(self, gang: GangSeen, fill: Fill, seat: Seat, no: ApiError) -> str:
         """A conflict may be our own earlier bind; a pod that is gone may be made again; else it cannot be helped."""
         self.metrics.add("tutti_kube_bind_failures_total", label=str(no.status))
         if no.status == 409 and await self._where(fill.pod) == fill.node:
-            self._bound(gang, fill)
+            self._bound(gang, fill, seat)
             return ""
         gang.seats.pop(fill.pod.uid, None)
         self.moved(gang)

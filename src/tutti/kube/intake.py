@@ -154,6 +154,8 @@ class Intake(Groups):
             before = None
         self._uncharge(seen)
         seen.node, seen.phase, seen.reason, seen.nominated, seen.gated, seen.deleting = now
+        if seen.node:
+            seen.sent = ""
         if seen.node and not seen.ours:
             self._stray(seen, "")
         if labels != seen.labels:
@@ -298,9 +300,10 @@ class Intake(Groups):
 
     def _charge(self, seen: Seen) -> None:
         """Pods without a seat of ours are strangers on their node, whoever placed them, until they are gone."""
-        where = seen.node or seen.nominated
+        where = seen.place
         gang = self.gangs.get(seen.gang)
-        seated = gang is not None and seen.uid in gang.seats
+        seat = gang.seats.get(seen.uid) if gang is not None else None
+        seated = seat is not None and seat.node == where
         if where and not seen.is_over and not seated:
             ground = self._ground(where)
             ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), 1)
@@ -315,9 +318,10 @@ class Intake(Groups):
             seen.charged = ""
 
     def recharge(self, seen: Seen) -> None:
-        """A pod got or lost a seat of ours."""
+        """A pod got or lost a seat of ours, or is not bound after all; it may be gone by now."""
         self._uncharge(seen)
-        self._charge(seen)
+        if seen.uid in self.pods:
+            self._charge(seen)
 
     # -- groups and everything else
 

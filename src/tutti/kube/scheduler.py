@@ -84,7 +84,7 @@ class Scheduler:
         self.service = Service(self)
         self.identity = f"{socket.gethostname()}-{os.getpid()}-{int(time.time())}"
         self.driver = self._new_driver()
-        self.hands = Hands(api, self.metrics, self._moved, self._failed, config.connections)
+        self.hands = Hands(api, self.metrics, self._moved, self._failed, self.mirror.recharge, config.connections)
         self.hands.scheduler, self.hands.generation = config.scheduler_name, self.identity
         self.hands.start_within = config.start_within
         self.teller = Teller(api, self.mirror, self.driver, self.metrics, config)

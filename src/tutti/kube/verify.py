@@ -49,7 +49,7 @@ class Look:
         self.placed: list[tuple[Seen, str]] = [(fill.pod, fill.node) for fill in fills]
         coming = {fill.pod.uid for fill in fills}
         for pod in mirror.pods.values():
-            where = pod.node or self._seat(pod)
+            where = pod.node or self._seat(pod) or pod.sent
             if where and not pod.is_over and pod.uid not in coming:
                 self.placed.append((pod, where))
 
