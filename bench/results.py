@@ -332,8 +332,8 @@ what no scheduler could beat. Utilisation and goodput are of the time in which j
 mean distance of the first promised start from the real one, early or late; *part of its lead* is the same distance as
 a part of how far ahead the promise looked; *late* is the part of the promised jobs that started later. On the generated
 load a node fails every {fails} days on average, jobs save every half hour and need a minute to start again;
-they can be parked, so that `balanced` and `throughput` [lend](../decisions/0021-room-that-is-kept-is-lent.md) them room that is
-kept for others.
+they can be parked, so that `balanced` and `throughput`
+[lend](../decisions/0021-room-that-is-kept-is-lent.md) them room that is kept for others.
 """
 
 BESIDE = """## The default beside EASY
