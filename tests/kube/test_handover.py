@@ -46,6 +46,31 @@ def test_a_seat_that_another_has_taken_meanwhile_is_not_given_again(play):
     play(scene)
 
 
+@pytest.mark.parametrize("first", ["a-1", "a-2"])
+def test_a_seat_that_another_has_taken_is_not_given_to_who_comes_back_last(play, first):
+    """Of two members that are lost only one is made again before the next leader comes."""
+
+    async def scene(play):
+        await play.nodes(4)
+        async with play.scheduler() as scheduler:
+            await play.stage.make(*gang("a", 3, owner="job"))
+            bound = await play.until_bound("a-")
+            await play.settle(scheduler)
+        for name in ("a-1", "a-2"):
+            await play.stage.remove(f"/api/v1/namespaces/default/pods/{name}")
+        await taken(play, bound[first])
+        await play.stage.make_one(pod("a-3", "a", owner="job"))
+        async with play.scheduler() as scheduler:
+            await play.settle(scheduler)
+            await play.stage.make_one(pod("a-4", "a", owner="job"))
+            after = await play.until_bound("a-")
+            assert sorted(after.values()) == sorted({"n0", "n1", "n2", "n3"} - {bound[first]})
+            await play.settle(scheduler)
+            assert scheduler.compare() == 0
+
+    play(scene)
+
+
 @pytest.mark.parametrize("what", ["cordoned", "smaller", "gone"])
 def test_a_node_that_has_changed_meanwhile_is_not_used_again(play, what):
     async def scene(play):

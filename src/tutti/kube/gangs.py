@@ -321,6 +321,12 @@ class GangSeen:
                 found.append(Fill(pod, node))
         return found
 
+    def unclaimed(self) -> list[tuple[int, str]]:
+        """Desired seats, as role and node, on which nobody sits and nobody is done."""
+        over = Counter((self.role_of(pod), pod.node) for pod in self.pods.values() if pod.is_over)
+        free = Counter((role, node) for role, nodes in enumerate(self._free()) for node in nodes)
+        return list((free - over).elements())
+
     def _free(self) -> list[list[str]]:
         taken: Counter[tuple[int, str]] = Counter((seat.role, seat.node) for seat in self.seats.values())
         free: list[list[str]] = []

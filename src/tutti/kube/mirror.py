@@ -500,11 +500,16 @@ class Mirror(Intake):
             return
         seats, gang.desired = dict(gang.seats), [list(where) for where in target.where]
         gang.goes_on = not gang.surplus() and may(gang.fills())
+        lost = gang.unclaimed()
         gang.seats = seats
-        if gang.goes_on:
-            gang.shapes = target.shapes
-        else:
+        if not gang.goes_on:
             gang.desired = bound
+            return
+        gang.shapes = target.shapes
+        for role, node in lost:
+            # Whoever had it is gone, as it would be had we been there; somebody else may have taken it since.
+            gang.give_up(role, node)
+            gang.goes_on = False
 
     def _job(self, gang: GangSeen, known: Gang, numbers: Mapping[str, int], now: int) -> Job:
         seats = numbered(gang.desired, numbers) if gang.desired else ()
