@@ -102,7 +102,7 @@ class Job(Part, frozen=True, kw_only=True):
     preemptible: bool = True
     """It may be interrupted so that another job can start; where not, it never borrows what is another queue's."""
     parkable: bool = False
-    """It saves its work when it is asked to leave, and goes on from there: being set aside costs it nothing."""
+    """It saves its work when it is asked to leave, and goes on from there: so it may run in room kept for another."""
     min_run: Amount = ""
     """Once started, not interrupted for so long."""
     interruptions_per_day: int = 0
