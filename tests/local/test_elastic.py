@@ -126,6 +126,28 @@ def test_who_said_it_can_be_set_aside_and_saves_nothing_is_not_set_aside_again()
         careless.cancel()
 
 
+def test_who_can_be_set_aside_runs_where_room_is_kept_until_it_is_needed():
+    config = '[policy.reserve]\nlend = "1s"\n[policy.reclaim]\nmin_run = "0s"\ngrace = "2s"\n'
+    with box("2", config) as made:
+        polite = """trap 'exit 75' TERM; while :; do sleep 0.05; done"""
+        busy = made.submit("sleep", "600", name="busy", time="20m")
+        made.becomes("busy", "running")
+        wide = made.submit("true", workers=2, name="wide", time="1m")
+        long = made.submit("sh", "-c", polite, name="long", parkable=True, time="1h")
+        made.becomes("long", "running")
+        assert "in room that is kept for another" in str(made.client.get(job_path("long", "why")))
+        made.kill()
+        made.start()
+        made.becomes("long", "running")
+        assert made.state("wide") == "waiting"
+        busy.cancel()
+        assert wide.wait() == 0
+        story = "\n".join(made.client.get(job_path("long", "story"))["lines"])
+        assert "its room was lent to it, and wide needs it now" in story
+        made.becomes("long", "running")
+        long.cancel()
+
+
 def test_an_elastic_job_grows_and_gives_back():
     config = '[policy.grow]\ncool_down = "0s"\n[policy.reclaim]\nmin_run = "0s"\ngrace = "5s"\n'
     with box("4", config) as made:

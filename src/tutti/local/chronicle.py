@@ -50,7 +50,10 @@ class Chronicle:
         self._tell(held, event)
         self._dirty[name] = None
         self.feed.news("job", name)
-        if not self._flushing:
+        if isinstance(event, ev.Starting) and event.lent:
+            # Whose room it is must be on the disk before it runs there: whoever comes after us could not tell.
+            self.flush()
+        elif not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
@@ -84,6 +87,7 @@ class Chronicle:
         since = max(event.at - held.gang.submitted, 0)
         why = max(waited, key=lambda token: waited[token], default="")
         text = f"started with {members} {'member' if members == 1 else 'members'}, {span(since)} after it was submitted"
+        text += ", in room that is kept for another" if event.lent else ""
         self.entry(held, "started", text + (f"; it waited mostly for {why}" if why else ""), event.at)
         self._promised.pop(held.name, None)
         self.happened(held, "started", None)
