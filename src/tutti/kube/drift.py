@@ -15,7 +15,8 @@ def drift(mirror: Intake, world: World) -> int:
         places = {pod.place, seat.node if seat is not None else ""} - {""}
         for where in () if pod.is_over else places:
             amounts = used.setdefault(where, {})
-            for name, value in pod.wants.ask.items():
+            more = pod.grown.items() if where == pod.place else ()
+            for name, value in (*pod.wants.ask.items(), *more):
                 amounts[name] = amounts.get(name, 0) + value
     wrong = 0
     for name, at in world.node_index.items():

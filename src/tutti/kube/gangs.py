@@ -13,6 +13,7 @@ from tutti.jobs.kube.read import NO_ASIDE
 from tutti.jobs.kube.wants import Wants
 
 OVER = frozenset({"Succeeded", "Failed"})
+NOTHING: dict[str, int] = {}
 Where = list[tuple[str, int]]
 """Nodes in rank order, and how many members each holds."""
 
@@ -23,12 +24,15 @@ class Seen:
     __slots__ = (
         "aside",
         "charged",
+        "charged_all",
         "controller",
         "created",
         "deleting",
         "gang",
         "gated",
+        "generation",
         "group",
+        "grown",
         "heralds",
         "labels",
         "marks",
@@ -37,6 +41,7 @@ class Seen:
         "namespace",
         "node",
         "nominated",
+        "noted",
         "ours",
         "part",
         "phase",
@@ -84,8 +89,12 @@ class Seen:
         """Uid of the controller that would make another one."""
         self.labels: dict[str, str] = {}
         self.marks: tuple[str, ...] = ()
-        self.charged = ""
-        """The node it is charged to as a stranger."""
+        self.charged, self.charged_all = "", True
+        """The node it is charged to as a stranger: with all it asks for, or with what it was given more than that."""
+        self.grown: dict[str, int] = NOTHING
+        """What it was given more since it got its seat."""
+        self.generation = self.noted = 0
+        """How often its spec had been changed when it was read, where the server counts; its labels and annotations."""
         self.priority: int | None = None
         self.polite = False
         """It may not preempt others."""
@@ -95,8 +104,7 @@ class Seen:
         self.refused = ""
         """What it asks for, beside its spec, that cannot be had."""
         self.queue = NO_QUEUE
-        self.time = 0
-        self.created = 0
+        self.time = self.created = 0
         self.told = ""
         """What its condition says at present."""
         self.spoken: tuple[str, ...] = ()

@@ -133,6 +133,9 @@ class Intake(Groups):
     def put_pod(self, pod: objects.Pod) -> None:
         """A pod was made or changed."""
         seen = self.pods.get(pod.metadata.uid)
+        if seen is not None and self._is_another(seen, pod):
+            self.drop_pod(seen.uid)
+            seen = None
         before = seen.bearing() if seen is not None else None
         if seen is None:
             seen = self._meet(pod)
@@ -180,6 +183,39 @@ class Intake(Groups):
         if not gang.pending or (before is not None and before[1] != seen.phase):
             self.moved_gangs[seen.gang] = None
 
+    def _is_another(self, seen: Seen, pod: objects.Pod) -> bool:
+        """Whether it asks for something else now, or says something else while it waits, so that it is met anew.
+
+        Gates go and nodes are named meanwhile, tolerations and amounts are added, notes are written. A member that has
+        its seat keeps it; what it was given more is taken beside it.
+        """
+        gang = self.gangs.get(seen.gang)
+        wanted = self._wanted_now(seen, pod)
+        if seen.sent or (gang is not None and seen.uid in gang.seats):
+            self._grow(seen, wanted)
+            return False
+        return wanted is not seen.wants or (seen.ours and not seen.place and seen.noted != notes(pod))
+
+    def _wanted_now(self, seen: Seen, pod: objects.Pod) -> Wants:
+        """What it wants; the very same where nothing was changed since it was met. Older servers count no changes."""
+        generation = pod.metadata.generation
+        if generation and generation == seen.generation:
+            return seen.wants
+        found = self._wanted(seen.namespace, placed(pod) if seen.ours else pod.spec, seen.ours)
+        if found.key != seen.wants.key:
+            return found
+        seen.generation = generation
+        return seen.wants
+
+    def _grow(self, seen: Seen, wanted: Wants) -> None:
+        """Its gang holds what it was started with; more than that is a stranger's on the node."""
+        asked = seen.wants.ask
+        grown = {name: more for name, value in wanted.ask.items() if (more := value - asked.get(name, 0)) > 0}
+        if grown != seen.grown:
+            self._uncharge(seen)
+            seen.grown = grown
+            self._charge(seen)
+
     def drop_pod(self, uid: str) -> None:
         """A pod is gone."""
         seen = self.pods.pop(uid, None)
@@ -198,6 +234,7 @@ class Intake(Groups):
         spec = placed(pod) if ours else pod.spec
         seen = Seen(meta.uid, meta.namespace, meta.name, self._wanted(meta.namespace, spec, ours))
         self.pods[meta.uid] = seen
+        seen.generation = meta.generation
         seen.labels = meta.labels or {}
         seen.ours = ours
         seen.spec = spec if seen.wants.claims else None
@@ -249,7 +286,7 @@ class Intake(Groups):
         seen.part, seen.rank, seen.priority = said.part, said.rank, pod.spec.priority
         seen.polite, seen.priority_class = pod.spec.preemption_policy == "Never", pod.spec.priority_class_name
         seen.aside = aside(pod)
-        seen.created = moment(pod.metadata.creation_timestamp)
+        seen.created, seen.noted = moment(pod.metadata.creation_timestamp), notes(pod)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
         seen.queue, seen.movable, seen.refused = asked_queue(pod), is_movable(pod), refused(pod)
@@ -304,23 +341,28 @@ class Intake(Groups):
         gang = self.gangs.get(seen.gang)
         seat = gang.seats.get(seen.uid) if gang is not None else None
         seated = seat is not None and seat.node == where
-        if where and not seen.is_over and not seated:
-            ground = self._ground(where)
-            ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), 1)
-            seen.charged = where
-            self.dirty_nodes[where] = None
+        if where and not seen.is_over and (not seated or seen.grown):
+            seen.charged, seen.charged_all = where, not seated
+            self._settle_up(seen, 1)
 
     def _uncharge(self, seen: Seen) -> None:
         if seen.charged:
-            ground = self.grounds[seen.charged]
-            ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), -1)
-            self.dirty_nodes[seen.charged] = None
+            self._settle_up(seen, -1)
             seen.charged = ""
+
+    def _settle_up(self, seen: Seen, sign: int) -> None:
+        """All of it, or only what it was given more than its gang holds for it."""
+        ground = self._ground(seen.charged)
+        if seen.charged_all:
+            ground.charge(seen.wants.ask, self.marks.left(seen.wants, seen.marks), sign)
+        if seen.grown:
+            ground.charge(seen.grown, (), sign)
+        self.dirty_nodes[seen.charged] = None
 
     def recharge(self, seen: Seen) -> None:
         """A pod got or lost a seat of ours, or is not bound after all; it may be gone by now."""
         self._uncharge(seen)
-        if seen.uid in self.pods:
+        if self.pods.get(seen.uid) is seen:
             self._charge(seen)
 
     # -- groups and everything else
@@ -394,6 +436,13 @@ def thing_name(thing: objects.Thing) -> str:
     """Unlike that of any other object."""
     group = thing.api_version.partition("/")[0]
     return f"{group}/{thing.kind}/{thing.metadata.namespace}/{thing.metadata.name}"
+
+
+def notes(pod: objects.Pod) -> int:
+    """What a pod says beside what it asks for: equal where it says the same."""
+    meta = pod.metadata
+    said = (sorted((meta.labels or {}).items()), sorted((meta.annotations or {}).items()))
+    return hash((*map(tuple, said), pod.spec.active_deadline_seconds))
 
 
 def moment(written: str | None) -> int:

@@ -37,7 +37,11 @@ HONOURED = (
         "volumes with a claim that is bound",
         "node affinity and zone labels of the volume, and how many volumes of its driver a node can attach (CSINode)",
     ),
-    Field("schedulingGates", "a gated pod counts as not there yet"),
+    Field(
+        "schedulingGates",
+        "a gated pod counts as not there yet; what is written into a pod while it waits counts, as does what a running "
+        "one is given more",
+    ),
     Field("nodeName", "a pod that has a node counts there, whoever put it there"),
     Field("priority", "the order, and who may be preempted"),
     Field("preemptionPolicy: Never", "nobody is asked to make room for the gang"),
