@@ -26,11 +26,14 @@ BATCHES = int(os.environ.get("TUTTI_PARITY_BATCHES", "5"))
 KINDS = ("a100", "h100", "cpu")
 ZONES = ("z0", "z1", "z2")
 CLAIMS = 12
+RESTARTS = "RestartAllContainersOnContainerExits"
 DRIVER = "disks.example"
 
 
 def random_node(draw, i):
-    labels = {"kubernetes.io/hostname": f"n{i}", "topology.kubernetes.io/zone": draw.choice(ZONES)}
+    labels = {"kubernetes.io/hostname": f"n{i}"}
+    labels |= {"topology.kubernetes.io/zone": draw.choice(ZONES)} if draw.random() < 0.9 else {}
+    labels |= {"row": draw.choice("ab")} if draw.random() < 0.8 else {}
     labels |= {"kind": draw.choice(KINDS)} if draw.random() < 0.8 else {}
     labels |= {"memory-gb": str(draw.choice([40, 80, 141]))} if draw.random() < 0.6 else {}
     amounts = {
@@ -46,6 +49,7 @@ def random_node(draw, i):
     spec |= {"unschedulable": True} if draw.random() < 0.1 else {}
     ready = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
+    status |= {"declaredFeatures": [RESTARTS]} if draw.random() < 0.5 else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -84,9 +88,9 @@ def port(draw):
     return found | ({"protocol": draw.choice(["TCP", "UDP"])} if draw.random() < 0.5 else {})
 
 
-def spread(draw):
+def spread(draw, key):
     """How pods with a label are to be spread."""
-    found = {"maxSkew": draw.choice([1, 1, 2]), "topologyKey": "topology.kubernetes.io/zone"}
+    found = {"maxSkew": draw.choice([1, 1, 2]), "topologyKey": key}
     found["whenUnsatisfiable"] = draw.choice(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"])
     if found["whenUnsatisfiable"] == "DoNotSchedule" and draw.random() < 0.3:
         found["minDomains"] = draw.choice([2, 3, 4])
@@ -182,9 +186,15 @@ def candidate(draw, i, where):
     if draw.random() < 0.15:
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
     if draw.random() < 0.12:
-        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term(draw, "r")]}
+        terms = [term(draw, "r") for _ in range(draw.choice([1, 1, 2]))]
+        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     if draw.random() < 0.15:
-        spec["topologySpreadConstraints"] = [spread(draw)]
+        keys = draw.choice([["topology.kubernetes.io/zone"], ["topology.kubernetes.io/zone", "row"]])
+        spec["topologySpreadConstraints"] = [spread(draw, key) for key in keys]
+    if draw.random() < 0.1:
+        exits = {"operator": "In", "values": [3]}
+        rule = {"action": "RestartAllContainers", "exitCodes": exits}
+        spec["containers"][0] |= {"restartPolicy": "Never", "restartPolicyRules": [rule]}
     return base(f"t{i}", labels(draw, "t"), spec | beside(draw))
 
 

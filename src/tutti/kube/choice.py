@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from tutti.jobs.kube.select import CLOSED, tolerates
-from tutti.jobs.kube.wants import NodeRule, Wants
+from tutti.jobs.kube.wants import DECLARES, NodeRule, Wants
 
 from .gangs import GangSeen
 from .ground import Ground
@@ -34,7 +34,8 @@ def _of(wants: Wants, nodes: list[Ground]) -> Iterator[str]:
 def _single(rule: NodeRule) -> Iterable[tuple[str, NodeRule]]:
     """Each thing that a rule asks for, by itself."""
     for key, value in rule.labels:
-        yield f"nodeSelector {key}={value}", NodeRule("", ((key, value),))
+        said = key if key.startswith(DECLARES) else f"nodeSelector {key}={value}"
+        yield said, NodeRule("", ((key, value),))
     if rule.terms is not None:
         yield "node affinity", NodeRule("", terms=rule.terms)
     if rule.volumes:

@@ -9,7 +9,7 @@ from tutti.jobs.kube import objects
 from tutti.jobs.kube.gang import lacking
 from tutti.jobs.kube.quantity import BadQuantity, amount
 from tutti.jobs.kube.select import CLOSED, tolerates
-from tutti.jobs.kube.wants import ATTACHED, NodeRule, Preference, Wants
+from tutti.jobs.kube.wants import ATTACHED, DECLARES, NodeRule, Preference, Wants
 
 from .terrain import Terrain
 
@@ -51,7 +51,8 @@ class Ground:
 
     def read(self, node: objects.Node) -> None:
         """Take in what the API says of it."""
-        self.labels = node.metadata.labels or {}
+        declared = (f"{DECLARES}{feature}" for feature in node.status.declared_features or [])
+        self.labels = (node.metadata.labels or {}) | dict.fromkeys(declared, "")
         self.capacity = capacity(node.status.allocatable or {})
         taints = [taint for taint in node.spec.taints or [] if taint.effect in CLOSED]
         if node.spec.unschedulable and all(taint.key != CORDONED.key for taint in taints):

@@ -30,6 +30,10 @@ HONOURED = (
         "both ways, against every pod on every node; checked again pod by pod before a gang is bound",
     ),
     Field(
+        "preferred pod affinity and anti-affinity, topologySpreadConstraints (ScheduleAnyway)",
+        "wishes that are not read: they keep no pod off a node",
+    ),
+    Field(
         "topologySpreadConstraints (DoNotSchedule)",
         "an upper bound for each domain while placing; checked exactly before a gang is bound",
     ),
@@ -41,6 +45,10 @@ HONOURED = (
         "schedulingGates",
         "a gated pod counts as not there yet; what is written into a pod while it waits counts, as does what a running "
         "one is given more",
+    ),
+    Field(
+        "restartPolicyRules with RestartAllContainers; hostNetwork with hostUsers: false",
+        "only nodes that declare the feature (`status.declaredFeatures`)",
     ),
     Field("nodeName", "a pod that has a node counts there, whoever put it there"),
     Field("priority", "the order, and who may be preempted"),
@@ -54,6 +62,10 @@ REFUSED = (
     Field("volumes gcePersistentDisk, awsElasticBlockStore, iscsi, rbd", "conflicts of such disks are not known"),
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
+    Field(
+        "matchLabelKeys that the API server has not made a part of the selector",
+        "those before 1.34 do so only in an affinity, and only from 1.31 on",
+    ),
     Field("nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor in a spread", "not understood yet"),
     Field("YuniKorn's task groups without an application", "nobody knows who belongs together"),
     Field("several entries of Volcano's subGroupPolicy", "one is understood"),

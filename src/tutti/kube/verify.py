@@ -4,7 +4,6 @@ The engine plans with marks, caps and domains; this repeats the rules of Kuberne
 how evenly they lie), so that a rule the engine can only approximate never puts a pod where it may not be.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
 from tutti.jobs.kube.select import CLOSED, tolerates
@@ -71,10 +70,20 @@ class Look:
                 return f"anti-affinity on {beside.key}"
         if self._repelled(fill):
             return "another pod keeps away from it"
-        for beside in wants.near:
-            if not self._near(fill, beside, beside.company) and not self._first(fill, beside.company):
-                return f"affinity on {beside.key}"
+        if wants.near and (why := self._lonely(fill, wants.near)):
+            return why
         return next((f"spread over {rule.key}" for rule in wants.spread if not self._even(fill, rule)), "")
+
+    def _lonely(self, fill: Fill, near: tuple[Beside, ...]) -> str:
+        """Whom it wants to be near is not there. Only who is meant by all of its terms counts for each of them."""
+        if lacks := next((beside.key for beside in near if self.label(fill.node, beside.key) is None), ""):
+            return f"affinity on {lacks}"
+        friends = [pair for pair in self.placed if pair[0].uid != fill.pod.uid and _meant(near, pair[0])]
+        domains = {(beside.key, self.label(node, beside.key)) for _, node in friends for beside in near}
+        missing = (b.key for b in near if (b.key, self.label(fill.node, b.key)) not in domains)
+        # Nobody is meant yet but the pod itself: somebody has to be the first.
+        is_first = not friends and _meant(near, fill.pod)
+        return "" if is_first else next((f"affinity on {key}" for key in missing), "")
 
     def _near(self, fill: Fill, beside: Beside, company: Company) -> bool:
         domain = self.label(fill.node, beside.key)
@@ -99,35 +108,30 @@ class Look:
             for beside in pod.wants.apart
         )
 
-    def _first(self, fill: Fill, company: Company) -> bool:
-        """Nobody matches yet, and the pod matches itself: somebody has to be the first."""
-        if not means(company, fill.pod.namespace, fill.pod.labels):
-            return False
-        return not any(p.uid != fill.pod.uid and means(company, p.namespace, p.labels) for p, _ in self.placed)
-
     def _even(self, fill: Fill, rule: Evenly) -> bool:
         domain = self.label(fill.node, rule.key)
         if domain is None:
             return False
-        counts: Counter[str] = Counter()
-        wants = fill.pod.wants
-        for ground in self.mirror.grounds.values():
-            if (
-                ground.capacity
-                and rule.key in ground.labels
-                and (wants.nodes is None or wants.nodes.allows(ground.name, ground.labels))
-            ):
-                counts[ground.labels[rule.key]] += 0
+        nodes = self._counting(fill.pod.wants, rule)
+        counts = dict.fromkeys(nodes.values(), 0)
         for pod, node in self.placed:
-            value = self.label(node, rule.key)
             same = rule.company.selector is not None and pod.namespace == fill.pod.namespace
-            if (
-                value is not None
-                and value in counts
-                and same
-                and means(rule.company, pod.namespace, pod.labels)
-                and not pod.deleting
-            ):
-                counts[value] += 1
+            if node in nodes and same and not pod.deleting and means(rule.company, pod.namespace, pod.labels):
+                counts[nodes[node]] += 1
         least = 0 if len(counts) < rule.min_domains else min(counts.values(), default=0)
-        return counts[domain] - least <= rule.max_skew
+        return counts.get(domain, 0) - least <= rule.max_skew
+
+    def _counting(self, wants: Wants, rule: Evenly) -> dict[str, str]:
+        """The domains of the nodes that count: those it asks for, volumes aside, with all keys it spreads by."""
+        return {
+            ground.name: ground.labels[rule.key]
+            for ground in self.mirror.grounds.values()
+            if ground.capacity
+            and all(other.key in ground.labels for other in wants.spread)
+            and (wants.nodes is None or wants.nodes.asks_for(ground.name, ground.labels))
+        }
+
+
+def _meant(near: tuple[Beside, ...], pod: Seen) -> bool:
+    """Whether all of the terms mean a pod."""
+    return all(means(beside.company, pod.namespace, pod.labels) for beside in near)

@@ -145,6 +145,7 @@ class Container(Narrow):
     resources: Resources | None = None
     ports: list[Port] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[dict[str, Any]] | None = None
 
 
 class Gate(Narrow):
@@ -208,6 +209,8 @@ class PodSpec(Narrow):
     scheduling_group: GroupRef | None = None
     workload_ref: WorkloadRef | None = None
     active_deadline_seconds: int | None = None
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class Condition(Narrow):
@@ -255,6 +258,7 @@ class NodeStatus(Narrow):
     """What the node says of itself."""
 
     allocatable: dict[str, str] | None = None
+    declared_features: list[str] | None = None
     conditions: list[Condition] | None = None
 
 

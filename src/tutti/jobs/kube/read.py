@@ -11,6 +11,7 @@ from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yu
 from .gang import NO_QUEUE, POD, Asked
 from .objects import Meta, Pod, PodSpec, Thing
 from .verdicts.all import ON_GROUPS, ON_PODS, refused_by, strange, unknown_fields
+from .wants import unmerged
 
 PRECEDENCE = (native, coscheduling, koordinator, volcano, kai, yunikorn, kueue)
 """A pod that speaks two dialects belongs to the group of the first; Kueue's comes last, because it only admits."""
@@ -188,10 +189,10 @@ def alone(pod: Pod) -> Declared:
 
 
 def refused(pod: Pod) -> str:
-    """What a pod asks for by annotation that cannot be had; nothing where there is no such thing."""
+    """What a pod asks for by label or annotation that cannot be had; nothing where there is no such thing."""
     if not pod.metadata.annotations:
-        return ""
-    return refused_by(pod.metadata, ON_PODS) or yunikorn.nameless(pod) or kai.ownerless(pod)
+        return unmerged(pod)
+    return unmerged(pod) or refused_by(pod.metadata, ON_PODS) or yunikorn.nameless(pod) or kai.ownerless(pod)
 
 
 def aside(pod: Pod) -> Aside:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .objects import LabelSelector, NodeTerm, PodSpec, PodTerm, Port, Spread, Toleration, Volume
+from .objects import LabelSelector, NodeTerm, Pod, PodSpec, PodTerm, Port, Spread, Toleration, Volume
 from .quantity import BadQuantity
 from .resources import Amounts, ask
 from .select import required_nodes, term_matches, terms_match
@@ -24,11 +24,13 @@ class NodeRule(NamedTuple):
 
     def allows(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a node will do."""
+        return self.asks_for(name, labels) and all(terms_match(terms, name, labels) for terms in self.volumes)
+
+    def asks_for(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is one the pod itself asks for, wherever its volumes are."""
         if any(labels.get(key) != value for key, value in self.labels):
             return False
-        if self.terms is not None and not terms_match(self.terms, name, labels):
-            return False
-        return all(terms_match(terms, name, labels) for terms in self.volumes)
+        return self.terms is None or terms_match(self.terms, name, labels)
 
 
 class Preference(NamedTuple):
@@ -97,6 +99,9 @@ class Relevant(msgspec.Struct, omit_defaults=True):
     volumes: tuple[tuple[NodeTerm, ...], ...] = ()
 
 
+DECLARES = "the declared feature "
+"""Begins what stands among a node's labels for each thing its kubelet says it can do."""
+RESTARTS, MAPPED = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 ENCODER = msgspec.json.Encoder()
 ATTACHED = "volumes of "
 """Begins the name of the resource that a driver's volumes are: a node can attach so many."""
@@ -166,7 +171,8 @@ def digest(data: bytes) -> str:
 
 
 def _nodes(namespace: str, spec: PodSpec, claims: Claims) -> NodeRule | None:
-    labels = tuple(sorted((spec.node_selector or {}).items()))
+    features = {f"{DECLARES}{feature}": "" for feature in _features(spec)}
+    labels = tuple(sorted({**(spec.node_selector or {}), **features}.items()))
     required = required_nodes(spec.affinity)
     reached = [claims.get(name) for name in claim_names(namespace, spec)]
     volumes = tuple(reach.terms for reach in reached if reach is not None and reach.terms)
@@ -178,6 +184,15 @@ def _nodes(namespace: str, spec: PodSpec, claims: Claims) -> NodeRule | None:
     return NodeRule(
         f"{', '.join(said)[:120]} ({name})", labels, tuple(required) if required is not None else None, volumes
     )
+
+
+def _features(spec: PodSpec) -> list[str]:
+    """What the kubelet must be able to do, as nodes declare it."""
+    containers = [*spec.containers, *(spec.init_containers or [])]
+    rules = [rule for container in containers for rule in container.restart_policy_rules or []]
+    restarts = any(rule.get("action") == "RestartAllContainers" for rule in rules)
+    mapped = spec.host_network and spec.host_users is False
+    return [RESTARTS] * restarts + [MAPPED] * mapped
 
 
 def _liked(spec: PodSpec) -> Preference | None:
@@ -285,4 +300,21 @@ def _unsupported_company(spec: PodSpec) -> str:
     for rule in spec.topology_spread_constraints or []:
         if _binds(rule) and (rule.node_affinity_policy == "Ignore" or rule.node_taints_policy == "Honor"):
             return "spec.topologySpreadConstraints.nodeAffinityPolicy/nodeTaintsPolicy"
+    return ""
+
+
+def unmerged(pod: Pod) -> str:
+    """A label that the API server should have made a part of a selector and has not, because it is older than 1.34."""
+    affinity, spread = pod.spec.affinity, pod.spec.topology_spread_constraints or []
+    asked: list[tuple[str, PodTerm | Spread]] = [("topologySpreadConstraints", r) for r in spread if _binds(r)]
+    for name, side in (("podAffinity", "pod_affinity"), ("podAntiAffinity", "pod_anti_affinity")):
+        terms = getattr(affinity, side, None)
+        found = (terms.required_during_scheduling_ignored_during_execution or []) if terms else []
+        asked += [(f"affinity.{name}", term) for term in found]
+    labels = pod.metadata.labels or {}
+    for where, one in asked:
+        selector = one.label_selector
+        merged = {said.key for said in (selector.match_expressions or [] if selector is not None else [])}
+        if key := next((key for key in one.match_label_keys or [] if key in labels and key not in merged), ""):
+            return f"spec.{where}.matchLabelKeys: {key}"
     return ""
