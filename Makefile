@@ -53,13 +53,14 @@ $(BENCHES): venv ## figures against their goals; the last line is JSON
 cluster: venv-base ## a real API server with made-up nodes, to try things out
 	@$(RUN) -m tools.control_plane.run $(ARGS)
 
-soak: venv ## the promises over 100,000 worlds each, training through 1,000 blows, half an hour of one box; SEED=n repeats
+soak: venv ## the promises over 100,000 worlds each, training through 1,000 blows, half an hour of one box, and of a cluster; SEED=n repeats
 	@test -d tests/promises || { echo "make soak: not there yet (tests/promises)"; exit 1; }
 	@echo "soak: SEED=$(SEED)"
 	@$(RUN) -m pytest -q -n $(WORKERS) --timeout 0 --hypothesis-profile soak --hypothesis-seed $(SEED) tests/promises
 	@TUTTI_STORM=1000 TUTTI_STORM_SEED=$(SEED) $(RUN) -m pytest -q --timeout 0 tests/train/test_storm.py
 	@$(RUN) -m tests.local.meeting 20
 	@$(RUN) -m tests.local.soak $(SOAK_S) $(SEED)
+	@$(RUN) bench/kube_soak.py $(SOAK_S) $(SEED)
 
 operators: venv-base ## real operators of others beside us (built once, some minutes): jobs of Kubeflow, then KUEUE_S seconds of Kueue
 	@$(RUN) bench/operators.py $(ARGS)

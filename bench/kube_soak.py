@@ -1,6 +1,6 @@
 """Half an hour of random load, evictions, node losses and scheduler kills on a real API server, with the checker on.
 
-    python bench/kube_soak.py [SECONDS]
+    python bench/kube_soak.py [SECONDS] [SEED]
 
 Fails when a gang stays bound in part, a node holds more than it has, or memory grows without end. Prints JSON.
 """
@@ -172,7 +172,8 @@ def growth(memory: list[float]) -> float:
 def main() -> None:
     """Run and print."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1800.0
-    report = asyncio.run(soak(seconds, int(time.time())))
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    report = asyncio.run(soak(seconds, seed))
     print(json.dumps(report))
     sys.exit(1 if report["wrong"] else 0)
 

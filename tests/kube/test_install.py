@@ -8,13 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tools.control_plane.stage import gang, node, path_of
+from tutti.cli.kube import kube
 from tutti.errors import TuttiError
 from tutti.kube import api
 from tutti.kube.api import Api, ApiError
 from tutti.kube.ask import Asking
-from tutti.kube.config import Config
+from tutti.kube.config import Config, parse
 from tutti.kube.credentials import from_file
 from tutti.kube.doctor import _leader, examine
 from tutti.kube.manifests import manifests, text
@@ -26,6 +28,21 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_files_are_those_the_code_makes():
     for name, objects in manifests().items():
         assert (ROOT / "deploy" / name).read_text() == text(objects), f"tutti kube manifests --out deploy ({name})"
+
+
+def test_a_scheduler_that_lives_elsewhere_looks_there_for_its_lease():
+    made = [thing for objects in manifests("elsewhere").values() for thing in objects]
+    (settings,) = [thing["data"]["config.toml"] for thing in made if thing["kind"] == "ConfigMap"]
+    assert parse(settings, "settings").namespace == "elsewhere"
+    assert not [thing for thing in made if "tutti-system" in str(thing)]
+
+
+def test_files_are_written_where_there_is_no_folder_yet(tmp_path):
+    runner, folder = CliRunner(), tmp_path / "new" / "folder"
+    assert runner.invoke(kube, ["manifests", "--out", str(folder)]).exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted(manifests())
+    found = runner.invoke(kube, ["manifests", "--out", str(folder / "0-crds.yaml")])
+    assert "cannot write to" in str(found.exception)
 
 
 def test_no_wildcards_and_no_secrets():
@@ -59,6 +76,27 @@ def test_the_doctor_finds_what_is_missing(play):
         allowed.close()
         wrong = [finding.what for finding in found if not finding.ok]
         assert wrong == ["no scheduler has ever led here (one with --no-lease leaves no trace)"]
+
+    play(scene)
+
+
+def test_the_doctor_asks_about_the_account_of_the_scheduler_and_not_about_whoever_asks(play):
+    async def scene(play):
+        api = Api(from_file(play.rig.kubeconfig()))
+        meta = {"metadata": {"name": "elsewhere"}}
+        await play.stage.make_one({"apiVersion": "v1", "kind": "Namespace", **meta})
+        elsewhere = Config(namespace="elsewhere")
+        alone = [finding.what for finding in await examine(api, elsewhere) if "every right" in finding.what]
+        assert alone == ["admin (no account elsewhere/tutti is there) has every right"]
+        account = {"metadata": {"name": "tutti", "namespace": "elsewhere"}}
+        place = "/api/v1/namespaces/elsewhere/serviceaccounts"
+        await play.stage.api.insist("POST", place, {"apiVersion": "v1", "kind": "ServiceAccount", **account})
+        wrong = [finding.what for finding in await examine(api, elsewhere) if not finding.ok]
+        assert "system:serviceaccount:elsewhere:tutti has no right to get/list/watch nodes" in wrong[0]
+        right = [finding.what for finding in await examine(api, Config()) if "every right" in finding.what]
+        assert right == ["system:serviceaccount:tutti-system:tutti has every right"]
+        await play.stage.remove(f"{place}/tutti")
+        api.close()
 
     play(scene)
 

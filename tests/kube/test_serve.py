@@ -2,24 +2,30 @@
 
 import asyncio
 import contextlib
+import socket
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
 from tools.control_plane.stage import gang, node
 from tutti.api.http import Request
+from tutti.errors import Refused
 from tutti.kube.api import Api, Fenced
 from tutti.kube.config import Config
 from tutti.kube.credentials import from_file
+from tutti.kube.http import Answer
 from tutti.kube.lease import Lease
 from tutti.kube.metrics import METRICS
 from tutti.kube.scheduler import Scheduler
-from tutti.kube.serve import Pages
+from tutti.kube.serve import Pages, everywhere
 
 
-async def asked(pages, path, token="", method="GET"):
+async def asked(pages, path, token="", method="GET", body=b""):
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return await pages.handle(Request(method=method, path=path, headers=headers | {"host": "tutti.tutti-system:8080"}))
+    headers |= {"host": "tutti.tutti-system:8080"}
+    return await pages.handle(Request(method=method, path=path, headers=headers, body=body))
 
 
 def test_pages_are_for_those_who_may(play):
@@ -40,6 +46,51 @@ def test_pages_are_for_those_who_may(play):
             assert (await asked(pages, "/readyz")).status == 200
 
     play(scene)
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_probes_come_by_either_kind_of_address(family):
+    """Both are on loopback here."""
+    host = "127.0.0.1" if family == socket.AF_INET else "::1"
+    if family == socket.AF_INET6 and not _is_there(host):
+        return
+    with everywhere(0) as server, socket.socket(family) as probe:
+        probe.connect((host, server.getsockname()[1]))
+
+
+def _is_there(host):
+    """Whether this machine has such an address at all."""
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+    return True
+
+
+def test_a_port_that_is_taken_is_one_clear_error():
+    with everywhere(0) as taken, pytest.raises(Refused, match="cannot be opened"):
+        everywhere(taken.getsockname()[1])
+
+
+def test_what_limits_a_token_is_passed_on_to_whoever_decides():
+    told: list[Any] = []
+
+    class Server:
+        """Knows every token, and takes down what it is asked."""
+
+        async def request(self, method, path, body):
+            told.append(msgspec.json.decode(body)["spec"])
+            user = {"username": "ann", "uid": "7", "groups": ["ml"], "extra": {"scopes": ["read"]}}
+            status = {"authenticated": True, "user": user, "allowed": False}
+            return Answer(201, b"", msgspec.json.encode({"status": status}))
+
+    api: Any = SimpleNamespace(http=Server())
+    scheduler: Any = None
+    answer = asyncio.run(asked(Pages(scheduler, None, api), "/v1/jobs", "limited"))
+    assert answer.status == 403
+    assert told[1]["extra"] == {"scopes": ["read"]}
+    assert (told[1]["user"], told[1]["uid"], told[1]["groups"]) == ("ann", "7", ["ml"])
 
 
 def test_the_page_of_one_box_shows_a_cluster(play):
@@ -76,6 +127,9 @@ def test_the_page_of_one_box_shows_a_cluster(play):
             assert b"default/a" in (await asked(pages, "/plain", play.rig.admin)).body
             assert b"got a node" in (await asked(pages, "/plain/default%2Fa", play.rig.admin)).body
             assert (await asked(pages, "/v1/jobs/none", play.rig.admin)).status == 404
+            if_so = await asked(pages, "/v1/what-if", play.rig.admin, "POST", b'{"add_nodes": ["1x8"]}')
+            assert [row["gang"] for row in msgspec.json.decode(if_so.body)["starts"]] == ["default/b"]
+            assert (await asked(pages, "/v1/what-if", play.rig.nobody, "POST", b"{}")).status == 403
 
     play(scene)
 

@@ -145,14 +145,19 @@ def manifests(folder: str | None, namespace: str, image: str) -> None:
     """Print everything that has to be applied to install the scheduler."""
     from pathlib import Path  # noqa: PLC0415
 
+    from tutti.errors import Misused  # noqa: PLC0415
     from tutti.kube.manifests import manifests as made  # noqa: PLC0415
     from tutti.kube.manifests import text  # noqa: PLC0415
 
     for name, objects in made(namespace, image).items():
         if folder is None:
             click.echo(text(objects) + "---")
-        else:
+            continue
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
             (Path(folder) / name).write_text(text(objects))
+        except OSError as problem:
+            raise Misused(f"cannot write to {folder!r}: {problem.strerror}", hint="--out FOLDER") from None
 
 
 def plugin() -> None:

@@ -10,9 +10,11 @@ from .config import Config
 from .http import Broken
 from .intake import moment
 from .kinds import DIALECTS, OWN, Served, served
-from .rights import INSIDE, Right, rights
+from .manifests import NAMESPACE, apply
+from .rights import ACCOUNT, INSIDE, Right, rights
 
 NEVER_HEARD = float("inf")
+PERMIT = apply("1-rbac.yaml")
 
 
 class Finding(NamedTuple):
@@ -42,7 +44,7 @@ def _kinds(kinds: list[Served]) -> list[Finding]:
     there = {kind.kind for kind in kinds}
     dialects = [f"{kind.kind.why} ({kind.api_version})" for kind in kinds if kind.kind in DIALECTS]
     own = OWN in there
-    hint = "kubectl apply -f deploy/0-crds.yaml"
+    hint = apply("0-crds.yaml")
     return [
         Finding(own, "the kind Placement is there" if own else "the kind Placement is missing", "" if own else hint),
         Finding(True, f"read here: {'; '.join(dialects) or 'no groups but those made of labels and annotations'}"),
@@ -54,13 +56,50 @@ async def _rights(api: Api, kinds: list[Served], config: Config) -> list[Finding
     there = {(kind.kind.group, kind.kind.plural) for kind in kinds}
     wanted = [(r, "") for r in rights() if _is_there(r, there)]
     wanted += [(right, config.namespace) for right in INSIDE]
+    whose = await _whose(api, config.namespace)
     missing = []
     for right, where in wanted:
-        verbs = [verb for verb in right.verbs if not await _may(api, right, verb, where)]
+        verbs = [verb for verb in right.verbs if not await _may(api, right, verb, where, whose.asked)]
         missing += [f"{'/'.join(verbs)} {right.resource}"] if verbs else []
     if not missing:
-        return [Finding(True, "every right is granted")]
-    return [Finding(False, f"no right to {', '.join(missing)}", "kubectl apply -f deploy/1-rbac.yaml")]
+        return [Finding(True, f"{whose.words} has every right")]
+    return [Finding(False, f"{whose.words} has no right to {', '.join(missing)}", PERMIT)]
+
+
+class Whose(NamedTuple):
+    """Whose rights are looked at."""
+
+    words: str
+    asked: dict[str, Any] | None = None
+    """How the API server is asked about somebody else; None: about ourselves."""
+
+
+async def _whose(api: Api, namespace: str) -> Whose:
+    """The scheduler's account where it is installed and one may ask about it; else whoever asks."""
+    account = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    me = await _myself(api)
+    if me == account:
+        return Whose(account)
+    try:
+        await api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}", dict[str, Any])
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        asked = {"user": account, "groups": groups}
+        await _may(api, INSIDE[0], "get", namespace, asked)
+    except ApiError as no:
+        if no.status == 404:
+            return Whose(f"{me} (no account {namespace}/{ACCOUNT} is there)")
+        return Whose(f"{me} (you may not ask about {namespace}/{ACCOUNT})")
+    return Whose(account, asked)
+
+
+async def _myself(api: Api) -> str:
+    """Who asks, as the API server calls them."""
+    try:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = await api.insist("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body)
+        return str(msgspec.json.decode(answer)["status"]["userInfo"]["username"])
+    except (ApiError, KeyError):
+        return "whoever asks"
 
 
 def _is_there(right: Right, there: set[tuple[str, str]]) -> bool:
@@ -68,16 +107,14 @@ def _is_there(right: Right, there: set[tuple[str, str]]) -> bool:
     return (right.group, base) in there or base in ("pods", "events", "tokenreviews", "subjectaccessreviews")
 
 
-async def _may(api: Api, right: Right, verb: str, namespace: str) -> bool:
+async def _may(api: Api, right: Right, verb: str, namespace: str, whose: dict[str, Any] | None) -> bool:
     resource, _, sub = right.resource.partition("/")
     asked = {"verb": verb, "group": right.group, "resource": resource, "subresource": sub, "name": right.name}
     asked["namespace"] = namespace
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
-    }
-    answer = await api.insist("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    kind = "SubjectAccessReview" if whose is not None else "SelfSubjectAccessReview"
+    spec = {**(whose or {}), "resourceAttributes": {key: value for key, value in asked.items() if value}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    answer = await api.insist("POST", f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
     return bool(msgspec.json.decode(answer)["status"].get("allowed"))
 
 
@@ -87,16 +124,16 @@ async def _lease(api: Api, config: Config) -> Finding:
         found = await api.get(path, dict[str, Any])
     except ApiError as no:
         if no.status == 404:
-            hint = "kubectl apply -f deploy/2-scheduler.yaml, or tutti kube run"
+            hint = f"{apply('2-scheduler.yaml')}, or tutti kube run"
             return Finding(False, "no scheduler has ever led here (one with --no-lease leaves no trace)", hint)
-        return Finding(False, f"the lease cannot be read: {no.message}", "kubectl apply -f deploy/1-rbac.yaml")
-    return _leader(found.get("spec") or {}, time.time())
+        return Finding(False, f"the lease cannot be read: {no.message}", PERMIT)
+    return _leader(found.get("spec") or {}, time.time(), config.namespace)
 
 
-def _leader(spec: dict[str, Any], now: float) -> Finding:
+def _leader(spec: dict[str, Any], now: float, namespace: str = NAMESPACE) -> Finding:
     """Whoever holds the lease, if they are still heard of."""
     holder, heard = spec.get("holderIdentity"), str(spec.get("renewTime") or "")
-    hint = "kubectl -n tutti-system get pods, or tutti kube run"
+    hint = f"kubectl -n {namespace} get pods, or tutti kube run"
     if not holder:
         return Finding(False, "nobody leads: the last leader has left", hint)
     silent = now - moment(heard) / 1e6 if heard else NEVER_HEARD
@@ -110,7 +147,7 @@ async def _pods(api: Api, config: Config) -> Finding:
     try:
         found = await api.get("/api/v1/pods", dict[str, Any], fieldSelector=selector, limit=500)
     except ApiError as no:
-        return Finding(False, f"pods cannot be read: {no.message}", "kubectl apply -f deploy/1-rbac.yaml")
+        return Finding(False, f"pods cannot be read: {no.message}", PERMIT)
     pods = found.get("items") or []
     waiting = sum(not pod["spec"].get("nodeName") for pod in pods)
     hint = "" if pods else f"set schedulerName: {config.scheduler_name} on your pods"

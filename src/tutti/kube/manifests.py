@@ -24,16 +24,31 @@ def manifests(namespace: str = NAMESPACE, image: str = IMAGE) -> dict[str, list[
 def text(objects: list[dict[str, Any]]) -> str:
     """As YAML, one document each."""
     head = "# Made by `tutti kube manifests`; change the code, not this file.\n"
-    return head + "---\n".join(yaml.safe_dump(thing, sort_keys=False, width=120) for thing in objects)
+    return head + "---\n".join(yaml.dump(thing, Dumper=Plain, sort_keys=False, width=120) for thing in objects)
+
+
+class Plain(yaml.SafeDumper):
+    """Everything is written out where it stands."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - whatever it is
+        """What is said twice is written twice."""
+        return True
+
+
+def apply(name: str) -> str:
+    """How one of the files is applied, wherever Tutti was installed from."""
+    return f"tutti kube manifests --out . && kubectl apply -f {name}"
 
 
 def settings(namespace: str) -> dict[str, Any]:
     """The configuration file; every key has a default."""
+    lines = ["# See the reference page on Kubernetes.", 'scheduler_name = "tutti"']
+    lines += [f'namespace = "{namespace}"'] if namespace != NAMESPACE else []
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "tutti", "namespace": namespace},
-        "data": {"config.toml": '# See the reference page on Kubernetes.\nscheduler_name = "tutti"\n'},
+        "data": {"config.toml": "\n".join([*lines, ""])},
     }
 
 
@@ -53,7 +68,10 @@ def deployment(namespace: str, image: str) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "config", "mountPath": "/etc/tutti", "readOnly": True}],
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/tutti", "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - its own; the rest of its disk is read-only
+        ],
     }
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": LABELS}}
     spread = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
@@ -63,7 +81,10 @@ def deployment(namespace: str, image: str) -> dict[str, Any]:
         "affinity": {"podAntiAffinity": spread},
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
-        "volumes": [{"name": "config", "configMap": {"name": "tutti"}}],
+        "volumes": [
+            {"name": "config", "configMap": {"name": "tutti"}},
+            {"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}},
+        ],
     }
     template = {"metadata": {"labels": LABELS}, "spec": spec}
     return {

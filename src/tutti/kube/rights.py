@@ -34,6 +34,8 @@ WRITES = (
     Right("authorization.k8s.io", "subjectaccessreviews", ("create",), "whether they may look"),
     Right("tutti.dev", "placements", ("create", "patch", "delete"), "write seats down before the first bind"),
 )
+ACCOUNT = "tutti"
+"""The service account of an installed scheduler."""
 INSIDE = (
     Right("coordination.k8s.io", "leases", ("get", "create", "update"), "one leader at a time"),
     Right("", "configmaps", ("get", "create", "patch"), "promises and estimates that outlive a restart"),
@@ -60,7 +62,7 @@ def rules(wanted: list[Right]) -> list[dict[str, Any]]:
 def roles(namespace: str) -> list[dict[str, Any]]:
     """Account, roles and bindings."""
     api = "rbac.authorization.k8s.io/v1"
-    account = {"kind": "ServiceAccount", "name": "tutti", "namespace": namespace}
+    account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     inside = {"name": "tutti", "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": inside},

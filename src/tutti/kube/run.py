@@ -12,6 +12,7 @@ from .config import Config
 from .credentials import Credentials
 from .kinds import OWN
 from .lease import Lease
+from .manifests import apply
 from .metrics import Metrics
 from .reload import follow
 from .scheduler import Scheduler
@@ -63,7 +64,7 @@ async def read_all(scheduler: Scheduler, group: asyncio.TaskGroup) -> None:
     try:
         await scheduler.listen(group)
         if not any(kind.kind is OWN for kind in scheduler.served):
-            raise Refused("the kind Placement is missing in this cluster.", hint="kubectl apply -f deploy/0-crds.yaml")
+            raise Refused("the kind Placement is missing in this cluster.", hint=apply("0-crds.yaml"))
     finally:
         gc.freeze()
         # Thousands of futures come and go for one object that stays.

@@ -7,6 +7,7 @@ they may list placements.
 # ruff: noqa: ARG002 - the rules of another page
 
 import asyncio
+import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import msgspec
 
 from tutti.api.http import MOST_HEAD, Request, Response, answered, serve_connection
 from tutti.api.types import Problem
+from tutti.errors import Refused
 from tutti.web.guard import Guard, Turned
 
 from .api import Api, ApiError
@@ -45,8 +47,9 @@ class Reviewed(Guard):
         """The API server was asked."""
 
     def may_change(self, request: Request) -> None:
-        """Raises Turned."""
-        raise Turned(403, "this page only reads", "kubectl")
+        """Raises Turned, but for what changes nothing."""
+        if request.path != "/v1/what-if":
+            raise Turned(403, "this page only reads", "kubectl")
 
     def has_token(self, request: Request) -> bool:
         """Nobody can change anything here."""
@@ -67,9 +70,9 @@ class Pages:
         self._reviewed: dict[str, tuple[float, str]] = {}
         """Tokens that may read, until when, and whose they are."""
 
-    async def serve(self, group: asyncio.TaskGroup, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - probes come from outside
+    async def serve(self, group: asyncio.TaskGroup, port: int) -> None:
         """Listen; the port is known afterwards."""
-        server = await asyncio.start_server(self._connected, host, port, limit=MOST_HEAD)
+        server = await asyncio.start_server(self._connected, sock=everywhere(port), limit=MOST_HEAD)
         self.port = server.sockets[0].getsockname()[1]
         group.create_task(server.serve_forever())
 
@@ -128,7 +131,9 @@ class Pages:
             return _refused(401, "the cluster does not know this token", "kubectl create token NAME")
         who = user.get("user") or {}
         wanted = {"group": "tutti.dev", "resource": "placements", "verb": "list"}
-        asked = {"user": who.get("username"), "groups": who.get("groups"), "resourceAttributes": wanted}
+        # What limits a token may stand in `extra`, so that all of it is passed on.
+        known = {"user": who.get("username"), **{key: who[key] for key in ("uid", "groups", "extra") if who.get(key)}}
+        asked = known | {"resourceAttributes": wanted}
         may = await self._ask("authorization", "SubjectAccessReview", "subjectaccessreviews", asked)
         if not may.get("allowed"):
             return _refused(
@@ -143,6 +148,17 @@ class Pages:
         if answer.status >= 300:
             raise ApiError(answer.status, "", answer.body[:200].decode(errors="replace"))
         return dict(msgspec.json.decode(answer.body).get("status") or {})
+
+
+def everywhere(port: int) -> socket.socket:
+    """A port on every address, of the new kind and of the old: probes come from outside, by whichever a pod has."""
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    try:
+        return socket.create_server(("", port))
+    except OSError as problem:
+        raise Refused(f"port {port} cannot be opened: {problem.strerror}", hint="--port PORT") from None
 
 
 def _refused(status: int, what: str, hint: str) -> Response:

@@ -67,6 +67,7 @@ class Service:
         self.scheduler = scheduler
         self.course = Course()
         self._since = now_us()
+        self._weighing = asyncio.Lock()
 
     # -- what happens
 
@@ -217,7 +218,13 @@ class Service:
         return t.PlanAnswer(lines=plan_lines(view, found), actions=[msgspec.to_builtins(a) for a in found.actions])
 
     async def what_if(self, asked: t.WhatIf) -> dict[str, Any]:
-        """In a process of its own, so that the loop goes on."""
+        """In a process of its own, so that the loop goes on; one at a time, however many ask."""
+        async with self._weighing:
+            return await self._weighed(asked)
+
+    async def _weighed(self, asked: t.WhatIf) -> dict[str, Any]:
+        if asked.submit:
+            raise _elsewhere("a gang that is not there", "tutti what-if --kube --submit job.toml")
         with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
             file = Path(folder) / "now.json"
             file.write_bytes(await self.snapshot())
