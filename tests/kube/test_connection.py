@@ -11,11 +11,12 @@ from tests.kube import dialects
 from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
-from tutti.errors import Misused, NotFound
+from tutti.errors import Misused, NotFound, TuttiError
 from tutti.jobs.kube.objects import Meta, Thing
 from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
-from tutti.kube.credentials import find, from_file
+from tutti.kube.credentials import find, from_file, from_plugin
+from tutti.kube.http import Broken
 from tutti.kube.kinds import ALWAYS, OF_YUNIKORN, served
 from tutti.kube.watch import Listener
 
@@ -251,6 +252,7 @@ def test_a_bad_kubeconfig_is_one_clear_error(tmp_path, text, says):
         ({}, {"client-certificate": "none.crt", "client-key": "none.key"}, "none.crt"),
         ({"server": "https://a:b"}, {}, "names no server"),
         ({"server": "ftp"}, {}, "names no server"),
+        ({"proxy-url": "http://there:3128"}, {}, r"asks for a proxy \(proxy-url\), which is not understood"),
     ],
 )
 def test_certificates_and_servers_that_make_no_sense(tmp_path, cluster, user, says):
@@ -320,6 +322,42 @@ def test_a_credential_plug_in_beside_the_kubeconfig(tmp_path):
     file.write_text(json.dumps(written))
 
     assert "Bearer fresh" in from_file(file).headers()
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ('echo \'{"status": {"clientCertificateData": "x"}}\'', "gave no token"),
+        ("echo log in first >&2; exit 3", "failed: log in first"),
+        ("echo hello", "failed: JSON"),
+    ],
+)
+def test_a_credential_plug_in_that_gives_nothing(tmp_path, script, says):
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"#!/bin/sh\n{script}\n")
+    plugin.chmod(0o755)
+    with pytest.raises(TuttiError, match=says):
+        from_plugin({"command": str(plugin)})
+
+
+def test_a_server_that_is_reached_by_another_name_than_its_certificate_has(control_plane, tmp_path):
+    written = json.loads(control_plane.kubeconfig().read_text())
+    cluster = written["clusters"][0]["cluster"]
+    file = tmp_path / "config"
+
+    async def version():
+        file.write_text(json.dumps(written))
+        api = Api(from_file(file))
+        try:
+            return await api.write("GET", "/version")
+        finally:
+            api.close()
+
+    cluster["tls-server-name"] = "another.example"
+    with pytest.raises(Broken, match="CERTIFICATE_VERIFY_FAILED"):
+        asyncio.run(version())
+    cluster["tls-server-name"] = "localhost"
+    assert b"gitVersion" in asyncio.run(version())
 
 
 def test_several_gangs_at_once_are_all_whole(play):

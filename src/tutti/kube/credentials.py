@@ -92,6 +92,9 @@ def target_of(cluster: dict[str, Any], path: Path, user: dict[str, Any], whose: 
         raise Misused(f"context {context!r} names no server: {problem}", where=str(path)) from None
     if not host:
         raise Misused(f"context {context!r} names no server", where=str(path))
+    if cluster.get("proxy-url"):
+        hint = "kubectl proxy, and a context whose server is http://localhost:8001"
+        raise Misused(f"context {context!r} asks for a proxy (proxy-url), which is not understood", str(path), hint)
     if server.scheme != "https":
         return Target(host, port or 80, None, server.path.rstrip("/"))
     try:
@@ -101,7 +104,7 @@ def target_of(cluster: dict[str, Any], path: Path, user: dict[str, Any], whose: 
         raise Misused(
             f"the certificates of context {context!r} cannot be used: {problem}", where=str(path), hint=hint
         ) from None
-    return Target(host, port or 443, tls, server.path.rstrip("/"))
+    return Target(host, port or 443, tls, server.path.rstrip("/"), str(cluster.get("tls-server-name") or ""))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -190,5 +193,11 @@ def from_plugin(plugin: dict[str, Any], folder: Path = Path()) -> str:
             command, env=os.environ | extra | {"KUBERNETES_EXEC_INFO": ask.decode()}, capture_output=True, check=True
         )
         return str(msgspec.json.decode(done.stdout)["status"]["token"])
-    except (OSError, subprocess.CalledProcessError, msgspec.DecodeError, KeyError, TypeError) as problem:
+    except KeyError:
+        hint = "only tokens are read of it, no certificates"
+        raise TuttiError(f"the credential plug-in {command[0]!r} gave no token", hint=hint) from None
+    except subprocess.CalledProcessError as problem:
+        said = problem.stderr.decode(errors="replace").strip()[-400:]
+        raise TuttiError(f"the credential plug-in {command[0]!r} failed: {said or problem}") from None
+    except (OSError, msgspec.DecodeError, TypeError) as problem:
         raise TuttiError(f"the credential plug-in {command[0]!r} failed: {problem}") from None

@@ -29,7 +29,8 @@ class Http:
         self._open: set[Wire] = set()
         self._under_way = 0
         self._sweeper: asyncio.TimerHandle | None = None
-        self._host = f" HTTP/1.1\r\nHost: {target.host}:{target.port}\r\nAccept: application/json\r\n"
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        self._host = f" HTTP/1.1\r\nHost: {host}:{target.port}\r\nAccept: application/json\r\n"
 
     async def request(
         self,

@@ -54,6 +54,8 @@ class Target(NamedTuple):
     port: int
     tls: ssl.SSLContext | None = None
     base: str = ""
+    name: str = ""
+    """Whose certificate it shows, where that is another name than the host's."""
 
 
 class Wire:
@@ -258,7 +260,7 @@ def _connect(target: Target) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
         if target.tls is not None:
-            sock = target.tls.wrap_socket(sock, server_hostname=target.host)
+            sock = target.tls.wrap_socket(sock, server_hostname=target.name or target.host)
         sock.setblocking(False)
     except BaseException:
         sock.close()
