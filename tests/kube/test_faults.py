@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 from collections import Counter
+from datetime import datetime, timedelta
 
 import pytest
 
 from tests.kube.proxy import Proxy, behind
 from tools.control_plane.stage import GPU, gang, group, many, node, pod
 from tutti.kube.config import Config
+from tutti.kube.placement import Written, age
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/tutti-system/leases/tutti"
 WRITES = 5
@@ -161,7 +163,34 @@ def test_a_bind_that_is_refused_for_good_undoes_the_gang(play):
 
             assert await play.until(undone, "undone") == 1
 
+            async def told():
+                return sum(scheduler.metrics.buckets.get("tutti_kube_exposure_seconds", ()))
+
+            assert await play.until(told, "how long it was bound in part") == 1
+
     play(scene)
+
+
+def test_how_long_a_gang_was_bound_in_part_counts_from_before_a_crash(play):
+    async def scene(play):
+        await play.nodes(4)
+        await play.stage.make(*gang("a", 4))
+        await killed_after(play, 3)
+        (record,) = await play.stage.items("/apis/tutti.dev/v1alpha1/placements")
+        earlier = datetime.fromisoformat(record["spec"]["deadline"]) - timedelta(hours=1)
+        place = f"/apis/tutti.dev/v1alpha1/namespaces/default/placements/{record['metadata']['name']}"
+        await play.stage.patch(place, {"spec": {"deadline": earlier.isoformat(timespec="seconds")}})
+        async with play.scheduler() as scheduler:
+            await play.until_bound("a-", count=4)
+            await play.settle(scheduler)
+            assert scheduler.metrics.sums["tutti_kube_exposure_seconds"] >= 3600
+
+    play(scene)
+
+
+def test_a_record_without_a_time_is_as_old_as_we_are():
+    assert age(Written([], deadline="soon"), 120, 0.0) == 0
+    assert age(Written([], deadline="1970-01-01T00:03:00+00:00"), 120, 100.0) == 40
 
 
 def test_bare_pods_are_held_and_told(play):

@@ -176,8 +176,10 @@ class GangSeen:
         "awaiting",
         "away",
         "barred",
+        "behind",
         "declared",
         "desired",
+        "exposed",
         "failed_start",
         "gang",
         "goes_on",
@@ -249,8 +251,9 @@ class GangSeen:
         """All its members have run at once since it got its seats, or may have before we came."""
         self.lost = 0
         self.told: dict[str, object] = {}
-        self.since = 0
-        """When its first bind was sent, while it is partly bound."""
+        self.since = self.behind = self.exposed = 0
+        """When its first bind was sent, while it is partly bound; how long it was so before we came; and in all, where
+        its start was undone. In nanoseconds."""
         self.joined = 0.0
         """When its latest pod came, by the monotonic clock."""
         self.pending = 0
@@ -379,6 +382,10 @@ class GangSeen:
         said = self.declared is not None and self.declared.movable
         return said or all(pod.movable for pod in self.live)
 
+    def in_part(self, now: int) -> int:
+        """How long it has been bound in part, whoever began it; by the monotonic clock, in nanoseconds."""
+        return now - self.since + self.behind
+
     def give_up(self, role: int, node: str) -> None:
         """A seat is no longer desired."""
         where = self.desired[role]
@@ -392,7 +399,7 @@ class GangSeen:
         self.desired, self.seats, self.barred = [], {}, ""
         self.asked, self.up, self.leaving, self.lost = False, False, "", 0
         self.failed_start, self.room_for, self.ran, self.kept = "", "", False, Kept.NO
-        self.since = self.landed = 0
+        self.since = self.landed = self.behind = 0
 
     def sit(self, seats: tuple[Seats, ...], nodes: Sequence[Node | None]) -> None:
         """It should have these seats from now on."""

@@ -302,7 +302,7 @@ class Hands:
             return
         gang.landed += 1
         if gang.landed == gang.least > 1 and gang.since:
-            self.metrics.observe("tutti_kube_exposure_seconds", (time.monotonic_ns() - gang.since) / 1e9)
+            self.metrics.observe("tutti_kube_exposure_seconds", gang.in_part(time.monotonic_ns()) / 1e9)
 
     async def _refused(self, gang: GangSeen, fill: Fill, seat: Seat, no: ApiError) -> str:
         """A conflict may be our own earlier bind; a pod that is gone may be made again; else it cannot be helped."""

@@ -27,7 +27,11 @@ METRICS = (
     Metric("tutti_kube_evictions_total", "counter", "Pods evicted."),
     Metric("tutti_kube_evictions_blocked_total", "counter", "Evictions a disruption budget did not allow yet."),
     Metric("tutti_kube_spared_total", "counter", "Gangs that disruption budgets kept from leaving, and that run on."),
-    Metric("tutti_kube_exposure_seconds", "histogram", "How long a gang was bound in part, below its minimum."),
+    Metric(
+        "tutti_kube_exposure_seconds",
+        "histogram",
+        "How long a gang was bound in part, below its minimum, until it was whole or empty.",
+    ),
     Metric("tutti_kube_decision_seconds", "histogram", "Time of one decision."),
     Metric("tutti_kube_start_skew_seconds", "histogram", "Between the first and the last bind of a gang."),
     Metric("tutti_kube_gangs", "gauge", "Gangs known, by state.", "state"),

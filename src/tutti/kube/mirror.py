@@ -423,6 +423,7 @@ class Mirror(Intake):
         if gang.seats:
             return []
         why, undone = gang.failed_start, gang.leaving == "undo"
+        gang.exposed = gang.in_part(time.monotonic_ns()) if undone and gang.since else 0
         gang.clear()
         gang.away = True
         self.dirty_gangs[gang.key] = None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from tutti.jobs.kube.objects import Thing
@@ -80,6 +81,8 @@ class Written(NamedTuple):
     """For whom it is being taken off its seats; None where it is not."""
     names: tuple[str, ...] = ()
     """Of its roles, in the same order."""
+    deadline: str = ""
+    """Until when the gang was to be whole."""
 
     def of(self, roles: Sequence[str]) -> "Written | None":
         """What was written down of each of these roles, nothing where it had none; None where it had others."""
@@ -97,7 +100,15 @@ def read(thing: Thing) -> tuple[str, Written]:
     where = [[(node, int(count)) for node, count in RUN.findall(str(role.get("seats", "")))] for role in roles]
     leaving = (thing.metadata.annotations or {}).get(LEAVING)
     shapes, names = tuple(int(r.get("shape") or 0) for r in roles), tuple(str(r.get("name", "")) for r in roles)
-    return str(spec.get("gang", "")), Written(where, shapes, leaving, names)
+    return str(spec.get("gang", "")), Written(where, shapes, leaving, names, str(spec.get("deadline", "")))
+
+
+def age(written: Written, within: int, now: float) -> float:
+    """For how many seconds a start that had so long has been under way; 0 where it does not say."""
+    try:
+        return max(now - datetime.fromisoformat(written.deadline).timestamp() + within, 0.0)
+    except ValueError:
+        return 0.0
 
 
 def crd() -> dict[str, Any]:

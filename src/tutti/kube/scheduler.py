@@ -236,8 +236,10 @@ class Scheduler:
         """Take over: what is bound sits, what was written down and is not finished goes on."""
         unfinished = self._take_stock(kept)
         for key in unfinished:
-            if key in self.mirror.gangs and self.mirror.gangs[key].goes_on:
-                self._fill(self.mirror.gangs[key])
+            gang = self.mirror.gangs.get(key)
+            if gang is not None and gang.goes_on:
+                gang.behind = int(placement.age(unfinished[key], self.config.start_within, time.time()) * 1e9)
+                self._fill(gang)
         for key in self.placements:
             if key not in self.mirror.gangs or not any(True for _ in self.mirror.gangs[key].live):
                 self._forget(key)
@@ -305,6 +307,8 @@ class Scheduler:
                 self.service.leaves(job, now, event.state if isinstance(event, ev.Ended) else State.WAITING)
             if isinstance(event, ev.Ended | ev.Evicted | ev.Refused):
                 self._forget(event.gang)
+            if isinstance(event, ev.Refused) and self.mirror.gangs[event.gang].exposed:
+                self.metrics.observe("tutti_kube_exposure_seconds", self.mirror.gangs[event.gang].exposed / 1e9)
 
     def _forget(self, key: str) -> None:
         """What was written down of a gang that is over goes too; some have no group it would go with."""
