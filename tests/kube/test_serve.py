@@ -14,12 +14,12 @@ from tutti.api.http import Request
 from tutti.errors import Refused
 from tutti.kube.api import Api, Fenced
 from tutti.kube.config import Config
-from tutti.kube.credentials import from_file
+from tutti.kube.credentials import IN_A_POD, from_file
 from tutti.kube.http import Answer
 from tutti.kube.lease import Lease
 from tutti.kube.metrics import METRICS
 from tutti.kube.scheduler import Scheduler
-from tutti.kube.serve import Pages, everywhere
+from tutti.kube.serve import Pages, opened
 
 
 async def asked(pages, path, token="", method="GET", body=b""):
@@ -48,14 +48,21 @@ def test_pages_are_for_those_who_may(play):
     play(scene)
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_probes_come_by_either_kind_of_address(family):
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_probes_come_by_either_kind_of_address(host):
     """Both are on loopback here."""
-    host = "127.0.0.1" if family == socket.AF_INET else "::1"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if family == socket.AF_INET6 and not _is_there(host):
         return
-    with everywhere(0) as server, socket.socket(family) as probe:
+    with opened(0, host) as server, socket.socket(family) as probe:
         probe.connect((host, server.getsockname()[1]))
+        assert probe.getpeername()[0] == host
+
+
+def test_only_this_machine_can_ask_a_scheduler_that_is_in_no_pod(monkeypatch):
+    monkeypatch.delenv(IN_A_POD, raising=False)
+    with opened(0) as server:
+        assert server.getsockname()[0] == "127.0.0.1"
 
 
 def _is_there(host):
@@ -69,8 +76,8 @@ def _is_there(host):
 
 
 def test_a_port_that_is_taken_is_one_clear_error():
-    with everywhere(0) as taken, pytest.raises(Refused, match="cannot be opened"):
-        everywhere(taken.getsockname()[1])
+    with opened(0, "127.0.0.1") as taken, pytest.raises(Refused, match="cannot be opened"):
+        opened(taken.getsockname()[1], "127.0.0.1")
 
 
 def test_what_limits_a_token_is_passed_on_to_whoever_decides():

@@ -39,8 +39,15 @@ def kube() -> None:
 @click.option("--config", "file", metavar="FILE", help="Settings in TOML: policy, queues, topology levels.")
 @click.option("--no-lease", is_flag=True, help="Lead at once, without waiting for a lease. For one replica only.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, help="Port of the probes and metrics (8080).")
+@click.option("--host", metavar="ADDRESS", help="Address of that port (in a pod all of them, elsewhere 127.0.0.1).")
 def run(
-    kubeconfig: str | None, context: str | None, scheduler_name: str | None, file: str | None, no_lease: bool, port: int
+    kubeconfig: str | None,
+    context: str | None,
+    scheduler_name: str | None,
+    file: str | None,
+    no_lease: bool,
+    port: int,
+    host: str | None,
 ) -> None:
     """Run the scheduler until it is told to stop."""
     import asyncio  # noqa: PLC0415 - not needed for --help
@@ -55,7 +62,7 @@ def run(
     if scheduler_name:
         settings = msgspec.structs.replace(settings, scheduler_name=scheduler_name)
     with plainly():
-        asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file))
+        asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file, host))
 
 
 @kube.command()

@@ -19,6 +19,8 @@ from tutti.errors import Misused, NotFound, TuttiError
 from .http import Target
 
 POD = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+IN_A_POD = "KUBERNETES_SERVICE_HOST"
+"""Where the API server is; the kubelet sets it in every pod."""
 REREAD = 60.0
 """Tokens of pods are renewed in their file; it is read again this often, in seconds, and after a 401."""
 
@@ -54,7 +56,7 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Credentia
     if listed:
         # Of several, those that are there count, as kubectl has it.
         return from_file(*([path for path in listed if path.exists()] or listed[:1]), context=context)
-    if "KUBERNETES_SERVICE_HOST" in os.environ and (POD / "token").exists():
+    if IN_A_POD in os.environ and (POD / "token").exists():
         return from_pod()
     usual = Path.home() / ".kube" / "config"
     if usual.exists():
@@ -64,7 +66,7 @@ def find(kubeconfig: str | None = None, context: str | None = None) -> Credentia
 
 def from_pod(folder: Path = POD) -> Credentials:
     """What the kubelet mounts into every pod."""
-    host, port = os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
+    host, port = os.environ[IN_A_POD], int(os.environ.get("KUBERNETES_SERVICE_PORT", "443"))
     tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     namespace = (folder / "namespace").read_text().strip() if (folder / "namespace").exists() else "default"
     return Credentials(Target(host, port, tls), lambda: (folder / "token").read_text().strip(), namespace)

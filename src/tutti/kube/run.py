@@ -24,7 +24,12 @@ class Stopped(Exception):
 
 
 async def run(
-    credentials: Credentials, config: Config, lease: bool = True, port: int | None = None, file: str | None = None
+    credentials: Credentials,
+    config: Config,
+    lease: bool = True,
+    port: int | None = None,
+    file: str | None = None,
+    host: str | None = None,
 ) -> None:
     """Schedule until told to stop, or until the lease is lost. `file` is where the settings came from."""
     metrics = Metrics()
@@ -43,7 +48,7 @@ async def run(
     try:
         async with asyncio.TaskGroup() as group:
             if port is not None:
-                await Pages(scheduler, held, api).serve(group, port)
+                await Pages(scheduler, held, api).serve(group, port, host)
             group.create_task(_ended(stop, scheduler))
             if file is not None:
                 group.create_task(follow(scheduler, file))

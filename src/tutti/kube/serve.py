@@ -7,6 +7,7 @@ they may list placements.
 # ruff: noqa: ARG002 - the rules of another page
 
 import asyncio
+import os
 import socket
 import time
 from contextlib import suppress
@@ -20,6 +21,7 @@ from tutti.errors import Refused
 from tutti.web.guard import Guard, Turned
 
 from .api import Api, ApiError
+from .credentials import IN_A_POD
 from .http import Broken
 
 if TYPE_CHECKING:
@@ -70,9 +72,9 @@ class Pages:
         self._reviewed: dict[str, tuple[float, str]] = {}
         """Tokens that may read, until when, and whose they are."""
 
-    async def serve(self, group: asyncio.TaskGroup, port: int) -> None:
+    async def serve(self, group: asyncio.TaskGroup, port: int, host: str | None = None) -> None:
         """Listen; the port is known afterwards."""
-        server = await asyncio.start_server(self._connected, sock=everywhere(port), limit=MOST_HEAD)
+        server = await asyncio.start_server(self._connected, sock=opened(port, host), limit=MOST_HEAD)
         self.port = server.sockets[0].getsockname()[1]
         group.create_task(server.serve_forever())
 
@@ -150,15 +152,22 @@ class Pages:
         return dict(msgspec.json.decode(answer.body).get("status") or {})
 
 
-def everywhere(port: int) -> socket.socket:
-    """A port on every address, of the new kind and of the old: probes come from outside, by whichever a pod has."""
+def opened(port: int, host: str | None = None) -> socket.socket:
+    """A port to listen on. Of a pod every address, as probes come from outside; elsewhere only this machine's own."""
+    host = host or ("::" if IN_A_POD in os.environ else "127.0.0.1")
+    try:
+        return _listening(port, host)
+    except OSError as problem:
+        raise Refused(f"port {port} of {host} cannot be opened: {problem.strerror}", hint="--port, --host") from None
+
+
+def _listening(port: int, host: str) -> socket.socket:
+    if host != "::":
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     if socket.has_dualstack_ipv6():
         with suppress(OSError):
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    try:
-        return socket.create_server(("", port))
-    except OSError as problem:
-        raise Refused(f"port {port} cannot be opened: {problem.strerror}", hint="--port PORT") from None
+            return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 def _refused(status: int, what: str, hint: str) -> Response:
