@@ -169,9 +169,10 @@ def window(record: Record, end: int) -> tuple[float, float]:
 
 def common_window(runs: list[tuple[Record, int]]) -> tuple[float, float]:
     """One stretch of time for all of them, each with its end: everything, or where the last has its longest queue."""
+    long = [run for run in runs if len(run[0].spells.task) > MOST_BARS]
+    if long:
+        return window(*long[-1])
     found = [window(record, end) for record, end in runs]
-    if any(len(record.spells.task) > MOST_BARS for record, _ in runs):
-        return found[-1]
     return min(low for low, _ in found), max(high for _, high in found)
 
 
