@@ -6,10 +6,13 @@ from tutti.engine.model import HOUR, SECOND
 from tutti.errors import Misused
 from tutti.sim.cluster import read_cluster
 from tutti.sim.experiment import Options, play, prepare
+from tutti.sim.play import outcome_of
+from tutti.sim.play import play as play_scene
 from tutti.sim.policies import find_policy
 from tutti.sim.report import series
 from tutti.sim.report.frame import finding
 from tutti.sim.results import side_by_side
+from tutti.sim.scenes import find_scene
 from tutti.sim.traces.log import Log, Row
 
 
@@ -103,6 +106,18 @@ def test_a_fault_from_before_the_first_job_keeps_what_is_left_of_it(tmp_path):
     case = with_faults(tmp_path, text, (7200, 60, 1))
     assert [(fault.at, fault.lasts, fault.nodes) for fault in case.faults] == [(2 * HOUR, HOUR, ("n0",))]
     assert any("of 2: the others lie before or after it" in note for note in case.log.notes)
+
+
+def test_work_since_the_last_snapshot_is_lost_with_a_node_and_drawn_when_it_was_done():
+    outcome = outcome_of(play_scene(find_scene("node-loss"))[0])
+    kept, lost = (outcome.report.total[what] / SECOND for what in ("useful-kept", "useful-later-lost"))
+    assert kept == 2 * 4 * 3 * 3600, "what two gangs of four have to do in three hours, and no more"
+    assert lost == sum(outcome.record.lost) / SECOND
+    drawn = series.areas(outcome.samples, 12, outcome.record)
+    parts = drawn.parts["useful-later-lost"]
+    before, after = (parts[drawn.hours <= 95 / 60], parts[drawn.hours > 96 / 60])
+    assert before.min() > 0.3
+    assert after.max() == 0
 
 
 def test_a_policy_that_was_interrupted_is_called_so_and_is_never_the_best():

@@ -366,7 +366,8 @@ def _loaded(log: Log, size: int, load: float) -> tuple[Log, float]:
         return log, offered
     first, stretch = log.rows[0].at, offered / load
     rows = [msgspec.structs.replace(row, at=round((row.at - first) * stretch)) for row in log.rows]
-    log.notes.append(f"arrivals were moved so that the offered load is {load:g} instead of {offered:.2f}")
+    if f"{offered:.2f}" != f"{load:.2f}":
+        log.notes.append(f"arrivals were moved so that the offered load is {load:g} instead of {offered:.2f}")
     return msgspec.structs.replace(log, rows=rows), load
 
 
