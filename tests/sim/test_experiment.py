@@ -105,7 +105,7 @@ def test_what_is_told_depends_on_the_source():
     assert str(Estimates.of(read_estimates("none"), row).source) == "none"
 
 
-@pytest.mark.parametrize("text", ["maybe", "scaled", "scaled:x", "exact:2", "scaled:-1"])
+@pytest.mark.parametrize("text", ["maybe", "scaled", "scaled:x", "exact:2", "scaled:-1", "scaled:inf", "scaled:nan"])
 def test_a_source_that_there_is_not(text):
     with pytest.raises(Misused):
         read_estimates(text)

@@ -90,8 +90,8 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
     assert "and 4 more; -o json lists them all" in err
     listed = json.loads(said(capsys, *arguments, "-o", "json")[1])["left_out"]
     assert [each["what"] for each in listed[-2:]] == [
-        "job 4 is 50 wide, the cluster 8",
-        "job 5 is 50 wide, the cluster 8",
+        "job 4 is 50 wide, and the cluster has 8 devices",
+        "job 5 is 50 wide, and the cluster has 8 devices",
     ]
     assert len(listed) == 14
 
@@ -110,12 +110,21 @@ def test_what_is_left_out_is_counted_and_listed_and_the_rest_is_in_json(tmp_path
         (["--estimates", "bogus"], 2, ("bogus", "scaled:2.5")),
         (["--load", "-1"], 2, ("--load -1", "0.9")),
         (["--faults", "nowhere.toml"], 3, ("nowhere.toml",)),
+        (["--faults", "."], 2, ("cannot read .", "Is a directory")),
+        (["--cluster", "."], 2, ("'.' is neither a cluster shorthand nor a file",)),
+        (["--policy", "easy", "--policy", "easy"], 2, ("two policies would be called 'easy'", "give each once")),
+        (["--policy", "a/x.toml", "--policy", "b/x.toml"], 2, ("'x'", "a/x.toml and b/x.toml")),
+        (["--policy", "up.toml"], 2, ("up.toml: '../up' is no name for a policy",)),
         (["--protocol", "pyss", "--policy", "nope"], 2, ("'nope'", "easy-sjbf")),
         (["--protocol", "pyss", "--load", "0.9", "--out", "x"], 2, ("--load, --out cannot be applied to --protocol",)),
     ],
 )
 def test_a_bad_option_is_named_with_what_to_write_instead(tmp_path, monkeypatch, capsys, arguments, code, says):
     monkeypatch.chdir(tmp_path)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.toml").write_text('preset = "easy"\n')
+    (tmp_path / "up.toml").write_text('preset = "easy"\nname = "../up"\n')
     path = tmp_path / "one.swf"
     path.write_text("; MaxProcs: 100\n" + SWF_LINE.format(job=1, at=0, width=50) + "\n")
     found, _, err = said(capsys, str(path), *arguments)

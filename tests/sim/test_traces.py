@@ -7,6 +7,7 @@ import pytest
 
 from tutti.engine.model import SECOND, State
 from tutti.errors import Misused, NotFound
+from tutti.sim.experiment import Options, prepare
 from tutti.sim.traces.log import split_name
 from tutti.sim.traces.read import read_trace
 
@@ -82,8 +83,15 @@ def test_swf_in_the_wrong_order_is_sorted_by_submission(tmp_path):
 
 def test_swf_without_a_header_takes_the_widest_job_for_the_machine(tmp_path):
     log = read(tmp_path, "\n".join(SWF.splitlines()[2:]))
-    assert log.machine.nodes == 4
+    case = prepare(log, Options())
+    assert case.devices == 4
     assert "names no size" in log.notes[0]
+
+
+def test_nothing_is_said_of_a_size_that_is_not_used(tmp_path):
+    log = read(tmp_path, "\n".join(SWF.splitlines()[2:]))
+    assert prepare(log, Options(cluster="16x1")).devices == 16
+    assert not any("names no size" in note for note in log.notes)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +100,21 @@ def test_swf_without_a_header_takes_the_widest_job_for_the_machine(tmp_path):
 )
 def test_swf_whose_header_says_the_size_oddly_or_not(tmp_path, said, nodes):
     log = read(tmp_path, SWF.replace("; MaxProcs: 8", f"; MaxProcs: {said}"))
-    assert log.machine.nodes == nodes
+    assert prepare(log, Options()).devices == nodes
     assert any("names no size" in note for note in log.notes) is (nodes == 4)
+
+
+def test_a_width_that_is_no_whole_number_is_an_error(tmp_path):
+    with pytest.raises(Misused, match=r"processors is 2\.5, and must be a whole number"):
+        read(tmp_path, SWF.replace(" 4 ", " 2.5 "))
+
+
+@pytest.mark.parametrize(("magic", "name"), [(b"BZh9", "bzip2"), (b"\xfd7zXZ\x00", "xz"), (b"PK\x03\x04", "zip")])
+def test_other_compressed_files_are_called_by_their_name(tmp_path, magic, name):
+    path = tmp_path / "log"
+    path.write_bytes(magic + b"rest")
+    with pytest.raises(Misused, match=f"compressed with {name}"):
+        read_trace(path)
 
 
 def test_philly_counts_from_the_first_submission(tmp_path):

@@ -122,3 +122,10 @@ def test_a_snapshot_that_is_none(capsys, tmp_path):
     code, _, err = asked(capsys, path)
     assert code != 0
     assert "snapshot" in err
+
+
+def test_a_folder_is_neither_a_snapshot_nor_a_job(capsys, snapshot, tmp_path):
+    for arguments in ((tmp_path,), (snapshot, "--submit", tmp_path)):
+        code, _, err = asked(capsys, *arguments)
+        assert code == 2
+        assert "Is a directory" in err

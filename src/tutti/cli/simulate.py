@@ -264,11 +264,11 @@ def play_trace(path: Path, policies: tuple[str, ...], rest: dict[str, object], o
     """Play a trace under each policy and print them side by side."""
     from tutti.sim.experiment import prepare  # noqa: PLC0415
     from tutti.sim.generate import load_of  # noqa: PLC0415
-    from tutti.sim.policies import find_policy  # noqa: PLC0415
+    from tutti.sim.policies import find_policies  # noqa: PLC0415
     from tutti.sim.seeds import drawn_anew  # noqa: PLC0415
     from tutti.sim.traces.read import read_trace  # noqa: PLC0415
 
-    chosen = [find_policy(word) for word in policies]
+    chosen = find_policies(policies)
     options = options_of(rest)
     load = load_of(path, options.seed)
     if load is not None and not options.load:
@@ -336,7 +336,7 @@ def show(case: "Case", found: list["Outcome"], output: str, draws: list[list["Ou
         return
     head = f"{case.log.source} ({case.log.kind}): {len(case.log.rows):,} jobs on {case.devices:,} devices"
     click.echo(f"{head}, offered load {case.offered:.2f}, estimates {case.estimates}\n")
-    click.echo("\n".join(side_by_side([outcome.metrics for outcome in found], best)))
+    click.echo("\n".join(side_by_side(found, best)))
     if draws:
         click.echo(f"\nover {len(draws)} seeds, 95 % intervals of the mean\n" + "\n".join(with_intervals(draws)))
     for note in (*case.log.notes, case.fidelity):

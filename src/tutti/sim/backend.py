@@ -274,7 +274,11 @@ class Cluster:
     def _halt(self, run: Run, node: int, at: int) -> None:
         self.progress(run, at)
         run.turn += 1
-        self.record.lost[run.row] += max(run.done - run.saved, 0) * self.record.width[run.row]
+        if lost := max(run.done - run.saved, 0):
+            have, want = run.pace
+            # Who is mended goes on from what was saved, and the scheduler never hears of the rest.
+            self.charge(run.task.gang.name, Spent.LATER_LOST, lost * want // have, at)
+            self.record.lost[run.row] += lost * self.record.width[run.row]
         run.done, run.since, run.awaited = run.saved, -1, True
         self._close_spell(run, at)
         run.seats = tuple(without(held, {node: sum(held.counts)})[0] for held in run.seats)

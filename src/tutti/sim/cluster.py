@@ -3,6 +3,7 @@
 import csv
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -90,9 +91,22 @@ def read_cluster(spec: str, resource: str) -> Listing:
     if all(parts):
         return _from_shorthand([part for part in parts if part], resource, spec)
     path = Path(spec)
-    if not path.exists():
+    if not path.is_file():
         raise Misused(f"{spec!r} is neither a cluster shorthand nor a file", hint="128x8, or 16x4:h100,8x8:a100")
-    return from_table(path, resource) or listing(_counted_in(read_file(path), resource))
+    return _table(path, resource) or listing(_counted_in(read_file(path), resource))
+
+
+def _table(path: Path, resource: str) -> Listing | None:
+    """A cluster from a list of nodes, or what is wrong with the list; None where the file is none."""
+    try:
+        found = from_table(path, resource)
+    except KeyError as problem:
+        raise Misused(f"{path.name} is a list of nodes without a column {problem}", str(path)) from None
+    except (TypeError, ValueError) as problem:
+        raise Misused(f"{path.name} has a number of devices that is none: {problem}", str(path)) from None
+    if found is not None and not found.nodes:
+        raise Misused(f"{path.name} lists no node that has devices", str(path))
+    return found
 
 
 def _counted_in(file: ClusterFile, resource: str) -> ClusterFile:
@@ -129,7 +143,22 @@ def read_file(path: Path) -> ClusterFile:
             f"{path.name} is not a cluster file: {problem}", hint="docs/reference/simulate.md has one"
         ) from None
     _check_size(file.pools, str(path))
+    _check_parts(file, str(path))
     return file
+
+
+def _check_parts(file: ClusterFile, where: str) -> None:
+    """Domains hold nodes, queues have names of their own; anything else is said."""
+    for name, pool in file.pools.items():
+        for level, each in pool.per_domain.items():
+            if each < 1:
+                raise Misused(f"pool {name} has a {level} of {each} nodes", where, hint=f"{level} = 16")
+    names = [queue.name for queue in file.queues]
+    for queue in file.queues:
+        if names.count(queue.name) > 1:
+            raise Misused(f"there are two queues {queue.name!r}", where, hint="write each of them once")
+        if queue.weight < 1:
+            raise Misused(f"queue {queue.name} has a weight of {queue.weight}", where, hint="weight = 1, or more")
 
 
 def read_costs(spec: str) -> CostsFile:
@@ -142,9 +171,11 @@ def devices(cluster: Listing, resource: str) -> int:
     return sum(node.capacity.get(resource, 0) for node in cluster.nodes)
 
 
-def widest_node(cluster: Listing, resource: str) -> int:
-    """Devices of the largest node."""
-    return max((node.capacity.get(resource, 0) for node in cluster.nodes), default=0)
+def node_sizes(cluster: Listing, resource: str, kinds: tuple[str, ...] = ()) -> Counter[int]:
+    """How many nodes have how many devices, of these kinds or (nothing said) of any."""
+    tags = {f"kind={kind}" for kind in kinds}
+    sizes = (node.capacity.get(resource, 0) for node in cluster.nodes if not tags or not tags.isdisjoint(node.tags))
+    return Counter(size for size in sizes if size)
 
 
 def from_table(path: Path, resource: str) -> Listing | None:

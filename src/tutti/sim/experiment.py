@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,12 @@ from tutti.drive.notice import Notice
 from tutti.engine.model import NEVER, SECOND, Data, Gang, Listing, Queue
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
+from tutti.views.table import time_s
 
 from . import bounds as limits
 from .agenda import Rank
-from .cluster import devices, plain, read_cluster, read_costs, widest_node
-from .faults import Fault, put_on, read_faults
+from .cluster import devices, node_sizes, plain, read_cluster, read_costs
+from .faults import Fault, put_on, read_faults, rest_of
 from .intake import Cut, Estimates, EstimateSource, Tasks
 from .metrics import Metrics, Window, measure, steady
 from .pods import POD_FIFO, PodByPod
@@ -96,8 +98,9 @@ class Case(msgspec.Struct):
 
     def tasks(self, elastic: bool) -> Tasks:
         """The rows as tasks; where sizes never change, every job has the size it was tuned for."""
-        each = widest_node(self.cluster, self.log.resource)
-        cut = Cut(self.log.resource, each, whole_nodes=self.log.resource == "gpu")
+        resource = self.log.resource
+        sizes = partial(node_sizes, self.cluster, resource)
+        cut = Cut(resource, 1, whole_nodes=resource == "gpu", sizes=sizes)
         return Tasks(self.log, cut, self.estimates, self.habits, elastic)
 
     def history(self) -> History:
@@ -143,6 +146,16 @@ class Outcome(msgspec.Struct):
     troubles: list[Notice] = []
     """What the loop had to say about itself; in a sound run, nothing."""
 
+    @property
+    def called(self) -> str:
+        """The policy's name, and that its figures are of a part of the run where they are."""
+        return f"{self.metrics.policy}, interrupted" if self.interrupted else self.metrics.policy
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everybody came to an end, so that its figures can be set beside others."""
+        return not self.interrupted and not self.metrics.stuck
+
 
 def prepare(log: Log, options: Options) -> Case:
     """Fit a trace to a cluster; raises an error that names the first job that cannot run on it."""
@@ -150,19 +163,18 @@ def prepare(log: Log, options: Options) -> Case:
         log = msgspec.structs.replace(log, rows=log.rows[: options.jobs])
     cluster = _cluster(log, options)
     size = devices(cluster, log.resource)
-    log = _fitting(log, size, options.skip_bad)
+    log = _fitting(log, cluster, options.skip_bad)
     cluster = _with_queues(cluster, log)
     log, offered = _loaded(log, size, options.load)
     estimates = options.estimates or _known_estimates(log)
     costs = read_costs(options.cluster)
     habits = costs.habits() if options.habits == PLAIN else options.habits
     end = log.rows[-1].at + max(row.run for row in log.rows)
-    faults = read_faults(Path(options.faults), cluster, end, options.seed) if options.faults else []
     first = log.rows[0].at
+    faults = _faults(log, cluster, options, end) if options.faults else []
     cluster = msgspec.structs.replace(cluster, at=first)
-    faults = [fault for fault in faults if fault.at >= first]
-    since = log.rows[min(int(options.warm_up * len(log.rows)), len(log.rows) - 1)].at if options.warm_up else first
-    if since > first:
+    begin = log.rows[min(int(options.warm_up * len(log.rows)), len(log.rows) - 1)].at if options.warm_up else first
+    if begin > first:
         log.notes.append(f"the first {options.warm_up:.0%} of the jobs warm the cluster up and are not measured")
     return Case(
         log,
@@ -173,9 +185,21 @@ def prepare(log: Log, options: Options) -> Case:
         faults,
         PLAIN if habits == PLAIN else habits,
         options.keep_nodes,
-        since=since,
+        since=begin,
         costs_from=costs.source,
     )
+
+
+def _faults(log: Log, cluster: Listing, options: Options, end: int) -> list[Fault]:
+    """What breaks while the log is played; a fault that began before keeps what is left of it."""
+    first = log.rows[0].at
+    every = read_faults(Path(options.faults), cluster, end, options.seed, first)
+    played = [rest_of(fault, first) for fault in every if fault.at <= end and fault.until > first]
+    outside = f", of {len(every):,}: the others lie before or after it" if len(played) < len(every) else ""
+    log.notes.append(
+        f"faults: {len(played):,} between {time_s(first / SECOND)} and {time_s(end / SECOND)} of the trace{outside}"
+    )
+    return played
 
 
 def play(case: Case, policy: Policy, told: Told | None = None) -> Outcome:
@@ -258,42 +282,59 @@ def _cluster(log: Log, options: Options) -> Listing:
         return read_cluster(options.cluster, log.resource)
     if log.machine.nodes:
         return plain(log.machine.nodes, log.machine.each, log.resource)
-    nodes = _nodes_for(log.rows)
-    at_once = log.rows[0].at == log.rows[-1].at
-    why = (
-        "could be done in little more than the longest run"
-        if at_once
-        else f"makes the offered load about {DEFAULT_LOAD}"
-    )
+    if log.resource == "slot":
+        widest = max(row.width for row in log.rows)
+        log.notes.append(f"the header names no size; the widest job, {widest}, was taken for it (--cluster)")
+        return plain(widest, 1, log.resource)
+    nodes, why = _nodes_for(log.rows)
     log.notes.append(f"the trace names no cluster; {nodes}x{DEFAULT_EACH} {why} (--cluster)")
     return plain(nodes, DEFAULT_EACH, log.resource)
 
 
-def _nodes_for(rows: list[Row]) -> int:
-    """Nodes of eight devices that the trace keeps busy to a good part, and that hold its widest job."""
-    span = rows[-1].at - rows[0].at or max(SECOND, *(row.run for row in rows))
-    wanted = sum(row.width * row.run for row in rows) / span / DEFAULT_LOAD
-    return max(-(-round(wanted) // DEFAULT_EACH), -(-max(row.width for row in rows) // DEFAULT_EACH), 1)
+def _nodes_for(rows: list[Row]) -> tuple[int, str]:
+    """Nodes of eight devices that the trace keeps busy and that hold its widest job, and why so many."""
+    span = rows[-1].at - rows[0].at
+    lasts = span or max(SECOND, *(row.run for row in rows))
+    wanted = sum(row.width * row.run for row in rows) / lasts / DEFAULT_LOAD
+    busy, widest = (-(-many // DEFAULT_EACH) for many in (round(wanted), max(row.width for row in rows)))
+    if widest > busy:
+        return widest, "just holds the widest job"
+    if span:
+        return max(busy, 1), f"keeps the offered load at about {DEFAULT_LOAD} or below"
+    return max(busy, 1), "could be done in little more than the longest run"
 
 
-def _fitting(log: Log, size: int, skip_bad: bool) -> Log:
-    wide = [row for row in log.rows if row.width > size]
-    if wide and not skip_bad:
-        raise Misused(
-            f"job {_called(log, wide[0])} is {wide[0].width} wide, and the cluster has {size} devices.",
-            where=f"{log.source}{_at_line(log, wide[0])}: {len(wide)} of {len(log.rows)} jobs are too wide",
-            hint="a larger --cluster, or --skip-bad to leave them out",
-        )
+def _fitting(log: Log, cluster: Listing, skip_bad: bool) -> Log:
+    """The log without jobs for which there are too few devices of their kind; unless skipped, they are an error."""
+
+    @cache
+    def room(kinds: tuple[str, ...]) -> int:
+        return sum(size * many for size, many in node_sizes(cluster, log.resource, kinds).items())
+
+    def has_room(row: Row) -> bool:
+        return row.width <= room(row.kinds)
+
+    wide = [row for row in log.rows if not has_room(row)]
     if not wide:
         return log
-    too_wide = (
-        Bad(line_of(log, row), f"job {_called(log, row)} is {row.width} wide, the cluster {size}") for row in wide
-    )
-    left_out = [*log.left_out, *too_wide]
-    rows = [row for row in log.rows if row.width <= size]
+    if not skip_bad:
+        raise Misused(
+            f"{_too_wide(log, wide[0], room(wide[0].kinds))}.",
+            where=f"{log.source}{_at_line(log, wide[0])}: {len(wide)} of {len(log.rows)} jobs have too few devices",
+            hint="a larger --cluster, or --skip-bad to leave them out",
+        )
+    too_wide = (Bad(line_of(log, row), _too_wide(log, row, room(row.kinds))) for row in wide)
+    rows = [row for row in log.rows if has_room(row)]
     if not rows:
-        raise Misused(f"no job of {log.source} fits on {size} devices", hint="a larger --cluster")
-    return msgspec.structs.replace(log, rows=rows, left_out=left_out)
+        raise Misused(
+            f"no job of {log.source} fits on {devices(cluster, log.resource)} devices", hint="a larger --cluster"
+        )
+    return msgspec.structs.replace(log, rows=rows, left_out=[*log.left_out, *too_wide])
+
+
+def _too_wide(log: Log, row: Row, room: int) -> str:
+    of = f" of {' or '.join(row.kinds)}" if row.kinds else ""
+    return f"job {_called(log, row)} is {row.width} wide, and the cluster has {room} devices{of}"
 
 
 def _called(log: Log, row: Row) -> str:
@@ -325,7 +366,8 @@ def _loaded(log: Log, size: int, load: float) -> tuple[Log, float]:
         return log, offered
     first, stretch = log.rows[0].at, offered / load
     rows = [msgspec.structs.replace(row, at=round((row.at - first) * stretch)) for row in log.rows]
-    log.notes.append(f"arrivals were moved so that the offered load is {load:g} instead of {offered:.2f}")
+    if f"{offered:.2f}" != f"{load:.2f}":
+        log.notes.append(f"arrivals were moved so that the offered load is {load:g} instead of {offered:.2f}")
     return msgspec.structs.replace(log, rows=rows), load
 
 

@@ -23,6 +23,11 @@ class Fault(Data, frozen=True):
     nodes: tuple[str, ...]
     lasts: int = NEVER
 
+    @property
+    def until(self) -> int:
+        """When the nodes come back."""
+        return self.at + self.lasts if self.lasts < NEVER else NEVER
+
 
 class FaultEntry(Data, frozen=True):
     """One fault as a file says it."""
@@ -49,29 +54,40 @@ class FaultFile(Data, frozen=True):
     random: RandomFaults | None = None
 
 
-def read_faults(path: Path, cluster: Listing, until: int, seed: int) -> list[Fault]:
+def read_faults(path: Path, cluster: Listing, until: int, seed: int, since: int = 0) -> list[Fault]:
     """The faults a TOML file describes, for this cluster and this stretch of time."""
     try:
         file = msgspec.convert(tomllib.loads(path.read_text()), FaultFile)
-        return drawn_up(file, cluster, until, seed)
+        return drawn_up(file, cluster, until, seed, since)
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}") from None
+    except OSError as problem:
+        raise Misused(f"cannot read {path}: {problem.strerror}") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as problem:
         raise Misused(
             f"{path.name} is not a file of faults: {problem}", hint="see docs/reference/simulate.md"
         ) from None
 
 
-def drawn_up(file: FaultFile, cluster: Listing, until: int, seed: int) -> list[Fault]:
+def rest_of(fault: Fault, first: int) -> Fault:
+    """What is left of a fault at a moment; all of it where it begins later."""
+    if fault.at >= first:
+        return fault
+    return Fault(first, fault.nodes, fault.until - first if fault.until < NEVER else NEVER)
+
+
+def drawn_up(file: FaultFile, cluster: Listing, until: int, seed: int, since: int = 0) -> list[Fault]:
     """All faults of a file in the order of time."""
     found = [fault for entry in file.fault for fault in named(entry, cluster)]
     if file.random is not None:
-        found += by_chance(cluster, duration(file.random.mean_between), duration(file.random.lasts), until, seed)
+        between, lasts = duration(file.random.mean_between), duration(file.random.lasts)
+        found += by_chance(cluster, between, lasts, until, seed, since)
     return sorted(found, key=lambda fault: (fault.at, fault.nodes))
 
 
 def named(entry: FaultEntry, cluster: Listing) -> list[Fault]:
     """The faults of one entry; a flapping node has several."""
+    _check_entry(entry)
     nodes = tuple(node.name for node in cluster.nodes if _is_meant(node, entry))
     if not nodes:
         known = (
@@ -83,17 +99,32 @@ def named(entry: FaultEntry, cluster: Listing) -> list[Fault]:
     return [Fault(at + 2 * lasts * again if again else at, nodes, lasts) for again in range(max(entry.flaps, 1))]
 
 
+def _check_entry(entry: FaultEntry) -> None:
+    """An entry that says too little or too much is refused, not guessed at."""
+    what = f"the fault at {entry.at}"
+    if not entry.node and not entry.domain:
+        raise ValueError(f"{what} names neither a node nor a domain")
+    if entry.node and entry.domain:
+        raise ValueError(f"{what} names both a node and a domain; write two faults")
+    if entry.flaps < 1:
+        raise ValueError(f"{what} flaps {entry.flaps} times; it happens at least once")
+    if entry.flaps > 1 and entry.lasts == "":
+        raise ValueError(f"{what} flaps {entry.flaps} times, and does not say how long it `lasts`")
+
+
 def _is_meant(node: Node, entry: FaultEntry) -> bool:
     return (entry.node != "" and node.name == entry.node) or (entry.domain != "" and entry.domain in node.place)
 
 
-def by_chance(cluster: Listing, mean_between: int, lasts: int, until: int, seed: int) -> list[Fault]:
+def by_chance(cluster: Listing, mean_between: int, lasts: int, until: int, seed: int, since: int = 0) -> list[Fault]:
     """Independent faults of single nodes; the same seed draws the same faults."""
+    if mean_between < HOUR:
+        raise ValueError("mean_between is the mean time between two faults of one node, an hour or more")
     draws = random.Random(seed)
     found = []
     for node in cluster.nodes:
-        at = 0
-        while (at := at + round(draws.expovariate(1 / max(mean_between, HOUR)))) < until:
+        at = since
+        while (at := at + round(draws.expovariate(1 / mean_between))) < until:
             found.append(Fault(at, (node.name,), lasts))
             at += lasts
     return found

@@ -1,6 +1,7 @@
 """From rows of a trace to tasks: how wide jobs are cut into members, and what the scheduler is told of their length."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from tutti.engine.model import NEVER, SECOND, Data, Estimate, Gang, Resizing, Role, Shape, Source, Speed
@@ -55,7 +56,7 @@ def read_estimates(text: str) -> Estimates:
     try:
         source = EstimateSource(word)
         percent = round(float(factor) * 100) if factor else 100
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Misused(
             f"{text!r} is no source of estimates", hint="declared, exact, history, none or scaled:2.5"
         ) from None
@@ -64,16 +65,21 @@ def read_estimates(text: str) -> Estimates:
     return Estimates(source, percent)
 
 
+Sizes = Callable[[tuple[str, ...]], Counter[int]]
+"""How many nodes have how many devices, of some kinds of them."""
+ENOUGH = 1 << 40
+
+
 class Cut:
-    """How a job of some width becomes members, on nodes of `each` devices.
+    """How a job of some width becomes members, on nodes of `each` devices, or of the sizes there are.
 
     A job that fits on one node is one member; a wider one takes whole nodes where that comes out even, and otherwise
     one member per device. Roles are shared by all jobs of a width.
     """
 
-    def __init__(self, resource: str, each: int, whole_nodes: bool = True) -> None:
+    def __init__(self, resource: str, each: int, whole_nodes: bool = True, sizes: Sizes | None = None) -> None:
         self.resource = resource
-        self.each = each
+        self.sizes = sizes or (lambda _kinds: Counter({each: ENOUGH}))
         self.whole_nodes = whole_nodes
         self._roles: dict[tuple[int, int, tuple[str, ...]], tuple[Role, ...]] = {}
 
@@ -87,19 +93,21 @@ class Cut:
 
     def _role(self, width: int, most: int, kinds: tuple[str, ...]) -> Role:
         tags = (tuple(f"kind={kind}" for kind in kinds),) if kinds else ()
-        members, ask = (1, width) if self._fits_one(width) else self._spread(width)
-        shape = Shape({self.resource: ask}, tags)
         if most > width:
             return Role(min=1, want=width, max=most, shapes=(Shape({self.resource: 1}, tags),))
-        return Role(min=members, shapes=(shape,))
+        ask = self._ask(width, self.sizes(kinds)) if self.whole_nodes else 1
+        return Role(min=width // ask, shapes=(Shape({self.resource: ask}, tags),))
 
-    def _fits_one(self, width: int) -> bool:
-        return self.whole_nodes and width <= self.each
+    def _ask(self, width: int, sizes: Counter[int]) -> int:
+        """Devices of each member: all on one node, or whole nodes of the largest size of which there are enough."""
+        if width <= max(sizes, default=0):
+            return width
+        return next((size for size in sorted(sizes, reverse=True) if is_cut(width, size, sizes)), 1)
 
-    def _spread(self, width: int) -> tuple[int, int]:
-        if self.whole_nodes and self.each > 1 and width % self.each == 0:
-            return width // self.each, self.each
-        return width, 1
+
+def is_cut(width: int, size: int, sizes: Counter[int]) -> bool:
+    """Whether a job comes out even in members of a size, and all of them have room at once."""
+    return not width % size and width <= size * sum(many * (node // size) for node, many in sizes.items())
 
 
 class Tasks:

@@ -1,5 +1,7 @@
 """Policies by name or by file, with the one that only the simulator has."""
 
+import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from .pods import POD_FIFO
 
 BY_WIDTH = frozenset({Term.WFP3, Term.UNI, Term.F1})
 """Orders of the literature that weigh a job by its processors: a gang's members may have several each."""
+
+FILE_NAME = re.compile(r"[\w+ -][\w.+ -]*")
+"""Names that can be a part of a file's name."""
 
 
 def names() -> list[str]:
@@ -45,3 +50,22 @@ def find_policy(word: str) -> Policy:
     close = get_close_matches(word, names(), n=1)
     hint = close[0] if close else f"one of {', '.join(names())}, or a file that ends in .toml"
     raise Misused(f"there is no policy {word!r}", hint=hint)
+
+
+def find_policies(words: Iterable[str]) -> list[Policy]:
+    """Policies to be set side by side: each has a name of its own, which is also part of a file's."""
+    found: dict[str, str] = {}
+    chosen = []
+    for word in words:
+        policy = find_policy(word)
+        if policy.name in found:
+            twice = word if word == found[policy.name] else f"{found[policy.name]} and {word}"
+            raise Misused(
+                f"two policies would be called {policy.name!r}: {twice}",
+                hint="give each once; a file may say `name` at its top",
+            )
+        if not FILE_NAME.fullmatch(policy.name):
+            raise Misused(f"{word}: {policy.name!r} is no name for a policy", hint="letters, digits and - . _ + alone")
+        found[policy.name] = word
+        chosen.append(policy)
+    return chosen

@@ -32,10 +32,10 @@ LABELS = (
 )
 
 
-def side_by_side(found: list[Metrics], best: Bounds | None) -> list[str]:
+def side_by_side(found: list[Outcome], best: Bounds | None) -> list[str]:
     """One column for each policy, one row for each figure."""
-    columns = [column_of(metrics) for metrics in found]
-    heads = [metrics.policy for metrics in found]
+    columns = [column_of(outcome.metrics) for outcome in found]
+    heads = [outcome.called for outcome in found]
     if best is not None:
         columns.append(bound_column(best))
         heads.append("bound")

@@ -27,7 +27,7 @@ from tutti.errors import Misused, NotFound
 
 from .cluster import ClusterFile, PoolFile, listing
 from .faults import FaultEntry
-from .policies import find_policy
+from .policies import find_policies, find_policy
 from .speed import power_law
 from .task import PLAIN, Habits, Task
 
@@ -118,7 +118,9 @@ class Scene(Data, frozen=True):
 
 def under(scene: Scene, policies: Iterable[str]) -> Scene:
     """The same scene under other policies; its moral is about its own variants, and so it is left out."""
-    variants = {find_policy(word).name: Variant(word, "as you asked") for word in policies}
+    words = list(policies)
+    found = zip(find_policies(words), words, strict=True)
+    variants = {policy.name: Variant(word, "as you asked") for policy, word in found}
     return msgspec.structs.replace(scene, variants=variants, moral="")
 
 

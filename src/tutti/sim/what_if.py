@@ -55,6 +55,8 @@ def ask(path: Path, changes: Changes) -> Answer:
         view, now, policy = replay(_bytes(path))
     except FileNotFoundError:
         raise NotFound(f"there is no snapshot {path}") from None
+    except OSError as problem:
+        raise Misused(f"cannot read {path}: {problem.strerror}", hint="`tutti snapshot` writes one") from None
     return compare(view, now, policy, edits_of(view, changes, now))
 
 
@@ -149,5 +151,7 @@ def read_gang(path: Path, view: View) -> Gang:
         return task_of(msgspec.convert(said, GangEntry)).gang
     except FileNotFoundError:
         raise NotFound(f"there is no job file {path}") from None
+    except OSError as problem:
+        raise Misused(f"cannot read {path}: {problem.strerror}") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as problem:
         raise Misused(f"{path.name} is not a job: {problem}", hint='name = "new", workers = 8, runs = "2h"') from None

@@ -8,7 +8,7 @@ from tutti.engine.model import Data
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
 from tutti.sim.cluster import SHORTHAND
-from tutti.sim.policies import find_policy
+from tutti.sim.policies import find_policies
 from tutti.sim.traces.log import Bad
 
 from . import pyss, rlscheduler
@@ -37,7 +37,7 @@ def played(
     if rules.protocol == "rlscheduler":
         study = rlscheduler.prepare(path, size, exact, rules.skip_bad)
         return _each((partial(study.result, policy, rules.backfill) for policy in policies), study.left_out)
-    chosen = [find_policy(word) for word in policies]
+    chosen = find_policies(policies)
     log = pyss.prepare(path, size, exact, rules.skip_bad)
     return _each((partial(_heard, log, each, told) for each in chosen), log.left_out)
 

@@ -94,10 +94,10 @@ def finding(case: Case, found: list[Outcome]) -> str:
     """
     if case.log.kind == "scene":
         return case.log.notes[-1].removeprefix("Moral: ")
-    best = min(found, key=lambda outcome: (outcome.metrics.stuck, outcome.metrics.wait_s.mean)).metrics
+    best = min(found, key=lambda each: (each.interrupted, each.metrics.stuck, each.metrics.wait_s.mean)).metrics
     first, limit = found[0].metrics, case.bounds().avg_flow_s
     text = f"Under {best.policy} a job waits {time_s(best.wait_s.mean)} on average"
-    if best is not first and best.wait_s.mean < 0.99 * first.wait_s.mean:
+    if best is not first and not found[0].interrupted and best.wait_s.mean < 0.99 * first.wait_s.mean:
         text += f", {1 - best.wait_s.mean / first.wait_s.mean:.0%} less than under {first.policy},"
     text += f" and is done after {time_s(best.completion_s.mean)}"
     return text + (f": {best.completion_s.mean / limit:.2f} times what no scheduler could beat." if limit else ".")
@@ -107,9 +107,9 @@ def _card(
     heading: str, values: list[float | None], found: list[Outcome], shown: Callable[[float], str], least: bool
 ) -> str:
     words = ["-" if value is None else shown(value) for value in values]
-    best = _best(words, values, [not outcome.metrics.stuck for outcome in found], least)
+    best = _best(words, values, [outcome.is_whole for outcome in found], least)
     lines = "".join(
-        f"<div><span><i style='background:{policy_colour(at)}'></i>{escape(outcome.metrics.policy)}</span>"
+        f"<div><span><i style='background:{policy_colour(at)}'></i>{escape(outcome.called)}</span>"
         f"<span{' class=best' if at in best else ''}>{escape(words[at])}</span></div>"
         for at, outcome in enumerate(found)
     )
@@ -139,7 +139,7 @@ def notes(case: Case, found: list[Outcome]) -> str:
 def figures(case: Case, found: list[Outcome]) -> str:
     """Every figure, policies side by side with the bound."""
     columns = [*(column_of(outcome.metrics) for outcome in found), bound_column(case.bounds())]
-    heads = ["", *(outcome.metrics.policy for outcome in found), "bound"]
+    heads = ["", *(outcome.called for outcome in found), "bound"]
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     lines = "".join(_line(label, [column[at] for column in columns]) for at, label in enumerate(LABELS))
     return f"<h2>All figures</h2><div class=wide><table><tr>{head}</tr>{lines}</table></div>"

@@ -74,7 +74,7 @@ def drawn(picture: Picture, case: Case, found: list[Outcome]) -> Figure:
     for axes, outcomes in zip(panels, groups, strict=True):
         picture.draw(axes, case, outcomes)
         if picture.panels:
-            axes.set_title(outcomes[0].metrics.policy, loc="left", fontsize=12, color=QUIET)
+            axes.set_title(outcomes[0].called, loc="left", fontsize=12, color=QUIET)
             axes.label_outer()
     _head(figure, picture.title, f"{case.log.source[:MOST_NAMED]}, {case.devices:,} devices")
     _legend(figure, panels)
@@ -124,7 +124,7 @@ def _step(long: float) -> float:
 
 def _lines(axes: Axes, found: list[Outcome], curve: Callable[[Outcome], series.Curve], style: str = "default") -> None:
     for at, outcome in enumerate(found):
-        line, name = curve(outcome), outcome.metrics.policy
+        line, name = curve(outcome), outcome.called
         axes.plot(line.x, line.y, color=policy_colour(at), label=name, linewidth=1.6, drawstyle=style)
 
 
@@ -169,7 +169,7 @@ def widths(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG00
     for at, (group, outcome) in enumerate(zip(groups, found, strict=True)):
         places = [index + step * (at - (len(groups) - 1) / 2) for index in range(len(group.labels))]
         waits = [hours / unit.hours for hours in group.hours]
-        axes.bar(places, waits, step * 0.92, color=policy_colour(at), label=outcome.metrics.policy)
+        axes.bar(places, waits, step * 0.92, color=policy_colour(at), label=outcome.called)
         for place, jobs in zip(places, group.jobs, strict=True):
             if not jobs:
                 axes.text(place, 0, " never started", rotation=90, ha="center", va="bottom", color=QUIET, fontsize=10)
@@ -247,7 +247,7 @@ def promise(axes: Axes, case: Case, found: list[Outcome]) -> None:  # noqa: ARG0
     unit = unit_of(max(ahead, late))
     for at, each in made.items():
         x, y = each.ahead / unit.hours, each.late / unit.hours
-        axes.scatter(x, y, s=18, alpha=0.5, color=policy_colour(at), label=found[at].metrics.policy)
+        axes.scatter(x, y, s=18, alpha=0.5, color=policy_colour(at), label=found[at].called)
     axes.axhline(0, color=QUIET, linewidth=0.8)
     axes.set(xlabel=f"promised so many {unit.name} ahead", ylabel=f"{unit.name} later than promised (below 0: earlier)")
     axes.set_xlim(left=0, right=max(1.05 * ahead / unit.hours, 1))

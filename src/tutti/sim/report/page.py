@@ -49,7 +49,7 @@ def write_page(case: Case, found: list[Outcome], path: Path) -> Path:
 def _charts(name: str, picture: Picture, case: Case, found: list[Outcome]) -> Iterator[str]:
     for at, group in enumerate([[outcome, *found] for outcome in found] if picture.panels else [found]):
         if picture.panels and len(found) > 1:
-            yield f"<h3>{escape(group[0].metrics.policy)}</h3>"
+            yield f"<h3>{escape(group[0].called)}</h3>"
         figure = picture.draw(case, group)
         _dress(figure)
         called = f"{name}-{at + 1}" if at else name
@@ -88,7 +88,7 @@ def _lines(found: list[Outcome], curve: Callable[[Outcome], series.Curve], unit:
     for at, outcome in enumerate(found):
         line = curve(outcome)
         look = {"color": policy_colour(at), "shape": shape or "linear"}
-        figure.add_scatter(x=_told(line.x, unit), y=line.y.round(4).tolist(), name=outcome.metrics.policy, line=look)
+        figure.add_scatter(x=_told(line.x, unit), y=line.y.round(4).tolist(), name=outcome.called, line=look)
     return figure
 
 
@@ -144,7 +144,7 @@ def widths(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
     for at, (group, outcome) in enumerate(zip(groups, found, strict=True)):
         hover = [f"{jobs:,} jobs" if jobs else "never started" for jobs in group.jobs]
         waits = [hours / unit.hours for hours in group.hours]
-        name, colour = outcome.metrics.policy, policy_colour(at)
+        name, colour = outcome.called, policy_colour(at)
         figure.add_bar(x=group.labels, y=waits, name=name, marker_color=colour, hovertext=hover)
     return figure.update_layout(
         xaxis_title="devices asked for", yaxis_title=f"mean wait, {unit.name}", xaxis_type="category", barmode="group"
@@ -225,7 +225,7 @@ def promise(case: Case, found: list[Outcome]) -> go.Figure:  # noqa: ARG001
         figure.add_scatter(
             x=_told(each.ahead[: series.MOST_BARS], unit),
             y=_told(each.late[: series.MOST_BARS], unit),
-            name=outcome.metrics.policy,
+            name=outcome.called,
             mode="markers",
             marker={"color": policy_colour(at), "size": 6, "opacity": 0.5},
         )

@@ -169,9 +169,10 @@ def window(record: Record, end: int) -> tuple[float, float]:
 
 def common_window(runs: list[tuple[Record, int]]) -> tuple[float, float]:
     """One stretch of time for all of them, each with its end: everything, or where the last has its longest queue."""
+    long = [run for run in runs if len(run[0].spells.task) > MOST_BARS]
+    if long:
+        return window(*long[-1])
     found = [window(record, end) for record, end in runs]
-    if any(len(record.spells.task) > MOST_BARS for record, _ in runs):
-        return found[-1]
     return min(low for low, _ in found), max(high for _, high in found)
 
 
@@ -274,12 +275,8 @@ def _evenly(spent: dict[str, Floats]) -> dict[str, Floats]:
 def _work_by_fate(spent: dict[str, Floats], record: Record, at: Floats) -> dict[str, Floats]:
     """Work that was lost in the end, at the time it was done: the ledger only learns of it when it is lost."""
     done = spent.get(KEPT, 0.0) + spent[LOST]
-    spells, states = record.spells, np.array(record.state, np.int64)
-    wasted = states[np.array(spells.task, np.int64)] != ENDS.index(State.FINISHED)
-    ended = np.array(spells.ended, np.int64)
-    ended = np.where(ended < 0, int(at[-1]), ended)
-    held = np.array(spells.devices, np.float64) * wasted
-    begun = np.array(spells.begun, np.int64)
+    begun, ended = _wasted(record, int(at[-1]))
+    held = np.array(record.spells.devices, np.float64)
     lost = np.array(
         [(held * np.clip(np.minimum(ended, b) - np.maximum(begun, a), 0, None)).sum() for a, b in pairwise(at)]
     )
@@ -287,6 +284,20 @@ def _work_by_fate(spent: dict[str, Floats], record: Record, at: Floats) -> dict[
         lost *= spent[LOST].sum() / lost.sum()
     lost = np.minimum(lost, np.maximum(done, 0.0))
     return {KEPT: done - lost, LOST: lost}
+
+
+def _wasted(record: Record, end: int) -> tuple[Floats, Floats]:
+    """From when to when each spell worked for nothing: who never finished all the time, others before they lost it."""
+    spells, numbers = record.spells, np.arange(len(record.spells.task))
+    task, begun, up, ended = (np.array(each, np.int64) for each in (spells.task, spells.begun, spells.up, spells.ended))
+    ended = np.where(ended < 0, end, ended)
+    last = np.zeros(len(record), np.int64)
+    last[task] = numbers
+    cut_off = (up >= 0) & (numbers < last[task])
+    pieces = np.bincount(task, cut_off, len(record))[task] * np.array(spells.devices, np.float64)
+    tail = np.maximum(ended - record.column("lost")[task] / np.maximum(pieces, 1.0), up)
+    is_finished = np.array(record.state, np.int64)[task] == ENDS.index(State.FINISHED)
+    return np.where(is_finished, np.where(cut_off, tail, ended), begun), ended.astype(np.float64)
 
 
 def seconds(value: int) -> float:

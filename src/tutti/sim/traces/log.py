@@ -133,6 +133,13 @@ def number(text: str, what: str) -> float:
     return value
 
 
+def whole(value: float, what: str) -> int:
+    """The value as a whole number, or an error that says that it is none."""
+    if value != int(value):
+        raise ValueError(f"{what} is {value:g}, and must be a whole number")
+    return int(value)
+
+
 def at_least(value: float, least: float, what: str) -> float:
     """The value, or an error that says that it is too small."""
     if value < least:

@@ -27,6 +27,8 @@ LOOK = 60
 """Lines a format is recognised by."""
 PIECE = 1 << 12
 GZIP = b"\x1f\x8b"
+OTHERS = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+"""What a file begins with that is compressed in a way that is not unpacked here."""
 FORMATS: tuple[Format, ...] = (swf, table, tabbed, generate)
 
 
@@ -68,6 +70,8 @@ def read_lines(path: Path, skip_bad: bool = False, damage: list[Bad] | None = No
         raise NotFound(f"there is no file {path}", hint="tutti simulate --scenes lists what ships with Tutti") from None
     except OSError as problem:
         raise Misused(f"cannot read {path}: {problem.strerror}") from None
+    if other := next((name for magic, name in OTHERS.items() if data.startswith(magic)), ""):
+        raise Misused(f"{path.name} is compressed with {other}.", hint="unpack it first; gzip is read as it is")
     if data.startswith(GZIP):
         data, wrong = _unpacked(data, path, skip_bad)
         if wrong and damage is not None:

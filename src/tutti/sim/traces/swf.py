@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tutti.engine.model import SECOND, State
 
-from .log import Entries, Line, Log, Machine, Row, at_least, number
+from .log import Entries, Line, Log, Machine, Row, at_least, number, whole
 
 HEADER = re.compile(r";\s*(\w+):\s*(\S+)")
 NUMBER, SUBMIT, RUN, GRANTED, REQUESTED, LIMIT, STATUS = 0, 1, 3, 4, 7, 8, 10
@@ -44,12 +44,7 @@ def read(lines: list[Line], source: str, skip_bad: bool, path: Path | None = Non
     digits = len(str(len(lines)))
     nodes = size_in(lines, "MaxProcs") or size_in(lines, "MaxNodes")
     entries.read(lines, lambda text, line: parse(text, line, digits))
-    log = Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad, entries.notes)
-    if not nodes and log.rows:
-        widest = max(row.width for row in log.rows)
-        log.machine = Machine(widest)
-        log.notes.append(f"the header names no size; the widest job, {widest}, was taken for it")
-    return log
+    return Log("swf", source, entries.sorted_rows(), "slot", Machine(nodes), entries.bad, entries.notes)
 
 
 def size_in(lines: list[Line], field: str) -> int:
@@ -76,7 +71,7 @@ def parse(text: str, line: int, digits: int = 8) -> Row | None:
         name=f"{line:0{digits}d}-{words[NUMBER]}",
         at=round(submit * SECOND),
         run=round(run * SECOND),
-        width=int(width),
+        width=whole(width, "the number of processors"),
         limit=max(round(limit * SECOND), 0),
         user=words[USER],
         command=words[COMMAND],

@@ -10,7 +10,7 @@ from pathlib import Path
 from tutti.engine.model import SECOND
 from tutti.errors import Misused
 
-from .log import Entries, Line, Log, Row, at_least, number
+from .log import Entries, Line, Log, Row, at_least, number, whole
 
 MSR, PHYSICAL, SHOCKWAVE = 7, 10, 12
 """Numbers of columns of the three layouts."""
@@ -53,7 +53,7 @@ def _parse(text: str, line: int, layout: int, rates: dict[tuple[str, int], float
     if len(words) != layout:
         raise ValueError(f"{len(words)} columns where the first line has {layout}")
     field = {name: words[at] for name, at in LAYOUTS[layout].items()}
-    width = int(at_least(number(field[WIDTH], "the width"), 1, "the width"))
+    width = whole(at_least(number(field[WIDTH], "the width"), 1, "the width"), "the width")
     at = at_least(number(field[ARRIVAL], "the arrival"), 0, "the arrival")
     steps = at_least(number(field[STEPS], "the number of steps"), 0, "the number of steps")
     if layout == SHOCKWAVE:

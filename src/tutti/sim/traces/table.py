@@ -11,7 +11,7 @@ from tutti.errors import Misused
 from tutti.sim.profiles import Profile, compact
 from tutti.sim.speed import measured
 
-from .log import Entries, Line, Log, Machine, Row, at_least, number
+from .log import Entries, Line, Log, Machine, Row, at_least, number, whole
 
 Fields = dict[str, str]
 Reader = Callable[[Fields, int], Row | None]
@@ -102,7 +102,7 @@ def _seconds(fields: Fields, name: str, least: float = 0) -> int:
 
 
 def _width(fields: Fields, name: str, least: int = 1) -> int:
-    return int(at_least(number(fields[name], name), least, name))
+    return whole(at_least(number(fields[name], name), least, name), name)
 
 
 def _philly(lines: list[Line], entries: Entries) -> Log:
