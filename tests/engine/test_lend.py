@@ -1,6 +1,7 @@
 """Room that is kept for another is lent to who can be parked, and given back in time."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.clusters import drawn, gang, seat, submit
 from tests.promises.outcomes import carry_out
@@ -8,13 +9,14 @@ from tutti.engine import events as ev
 from tutti.engine.check import Rule, check
 from tutti.engine.decide import decide
 from tutti.engine.explain import explain
-from tutti.engine.model import HOUR, MINUTE, SECOND, Life, Queue, Resizing, State
+from tutti.engine.model import HOUR, MINUTE, SECOND, Estimate, Life, OnLoss, Queue, Resizing, Source, State
 from tutti.engine.plan import Evict, How, Plan, Reserve, Resume, Start
 from tutti.engine.policy import Policy, Reclaim, Reservation
 from tutti.engine.world import World
 
 DEFAULT = Policy()
 GRACE = DEFAULT.reclaim.grace
+NOTICE = GRACE + SECOND
 LENT = 30 * MINUTE
 
 
@@ -107,7 +109,7 @@ def test_the_promise_is_what_it_would_be_without_lending():
 
 
 def test_nothing_is_looked_at_before_the_room_is_needed():
-    assert decided(lent_out(), 2 * HOUR).wake_at == 5 * HOUR - GRACE
+    assert decided(lent_out(), 2 * HOUR).wake_at == 5 * HOUR - NOTICE
 
 
 def test_room_is_asked_back_in_time_and_the_promise_is_kept():
@@ -122,6 +124,72 @@ def test_room_is_asked_back_in_time_and_the_promise_is_kept():
     assert starts(decided(world, due - 1)) == {}, "not in the room of who is about to start"
     world.apply(ev.Ended(due, "busy"))
     assert "wide" in starts(decided(world, due))
+
+
+def test_who_wakes_a_moment_late_keeps_the_promise_all_the_same():
+    plan = decided(lent_out(), 5 * HOUR - NOTICE + SECOND // 2)
+
+    assert promised(plan) == {}, "it is not moved"
+    assert leaving(plan) == ["long"]
+
+
+@pytest.mark.parametrize("grace", [0, 5 * SECOND])
+def test_room_is_asked_back_however_short_the_grace_is(grace):
+    policy = Policy(reclaim=Reclaim(grace=grace))
+    world, now = kept_for(), 2 * HOUR
+    carry_out(world, decided(world, MINUTE, policy), MINUTE, settle=True)
+    world.apply(ev.Ended(now, "busy"))
+
+    assert leaving(decided(world, now, policy)) == ["long"]
+
+
+def test_who_came_up_late_gives_the_room_back_as_early_as_the_others():
+    """Its minimum run time was minded when the room was lent to it."""
+    policy = Policy(reclaim=Reclaim(min_run=HOUR))
+    world = kept_for()
+    carry_out(world, decided(world, MINUTE, policy), MINUTE)
+    lent = life(world, "long").lent
+    world.apply(ev.Running(20 * MINUTE, "long"))
+    world.apply(ev.Ended(30 * MINUTE, "busy"))
+    carry_out(world, decided(world, 30 * MINUTE, policy), 30 * MINUTE)
+
+    plan = decided(world, lent - NOTICE, policy)
+
+    assert promised(plan) == {}, "it was promised to start when the loan is over, and that is not moved"
+    assert leaving(plan) == ["long"]
+
+
+def test_who_does_not_come_up_gives_the_room_back():
+    world = kept_for()
+    carry_out(world, decided(world, MINUTE), MINUTE)
+
+    assert life(world, "long").state is State.STARTING
+    assert leaving(decided(world, 5 * HOUR - NOTICE)) == ["long"]
+
+
+def test_who_waits_for_a_lost_member_gives_the_room_back():
+    world, due = kept_for(on_loss=OnLoss.REPAIR), 5 * HOUR
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+    world.apply(ev.MemberLost(due - NOTICE - 1, "long", 0, life(world, "long").seats[0].nodes, (1,)))
+    carry_out(world, decided(world, due - NOTICE - 1), due - NOTICE - 1)
+
+    assert life(world, "long").state is State.REPAIRING
+    assert leaving(decided(world, due - NOTICE)) == ["long"]
+
+
+def test_who_should_be_over_by_now_gives_the_room_back():
+    world = lent_out()
+    world.apply(ev.Estimated(HOUR, "long", Estimate(2 * HOUR, source=Source.DECLARED)))
+
+    assert leaving(decided(world, 5 * HOUR - NOTICE)) == ["long"]
+
+
+@pytest.mark.parametrize("fields", [{"parkable": False}, {"preemptible": False}])
+def test_who_can_no_longer_be_parked_stays_and_the_promise_moves(fields):
+    world = lent_out()
+    world.apply(ev.Changed(HOUR, replace(world.view().held(world.slots["long"]).gang, **fields)))
+
+    assert promised(decided(world, HOUR)) == {"wide": MINUTE + 24 * HOUR}
 
 
 def test_who_ends_early_lets_the_promised_one_start_as_soon_as_the_borrower_is_gone():

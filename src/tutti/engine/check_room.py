@@ -101,7 +101,8 @@ class Room:
 
     def _must_give_back(self, job: Job) -> bool:
         """Whether somebody waits who was promised a start before the gang was put into lent room."""
-        return job.life.lent > 0 and any(
+        can_go = job.life.lent > 0 and job.gang.parkable and job.gang.preemptible
+        return can_go and any(
             other.life.promise is not None
             and other.life.promise.start < NEVER
             and other.life.promise.given <= job.life.started

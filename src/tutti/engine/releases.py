@@ -3,7 +3,7 @@
 import numpy as np
 
 from .estimate import overrun_end
-from .model import NEVER, State
+from .model import NEVER, Job, State
 from .tally import Ints
 from .view import View
 
@@ -48,11 +48,18 @@ def percentile(percent: int) -> int:
 
 
 def lent(view: View) -> list[int]:
-    """Gangs in room that is kept for somebody who was promised a start before they began, and who still waits."""
-    slots = [slot for slot in view.watched if view.held(slot).life.lent]
+    """Gangs in room that is kept for somebody who was promised a start before they began, and who still waits.
+
+    Who can no longer be parked, or asked to leave, stays.
+    """
+    slots = [slot for slot in view.watched if _is_lent(view.held(slot))]
     promises = [view.held(slot).life.promise for slot in view.promised] if slots else []
     first = min((promise.given for promise in promises if promise and promise.start < NEVER), default=NEVER)
     return [slot for slot in slots if first <= view.held(slot).life.started]
+
+
+def _is_lent(job: Job) -> bool:
+    return job.life.lent > 0 and job.gang.parkable and job.gang.preemptible
 
 
 def if_asked(view: View, ends: Ints, leaves_by: int) -> Ints:
