@@ -262,6 +262,45 @@ def test_limits_of_a_queue_hold_for_borrowers():
     assert starts(decided(world, MINUTE)) == {}
 
 
+@pytest.mark.parametrize("bound", [{"max_running": 1}, {"limit": {"gpu": 16}}])
+def test_room_is_not_lent_to_who_would_take_the_turn_or_the_limit_of_the_promised_one(bound):
+    """It is asked for its room only: what it has of a bound it keeps for as long as it runs."""
+    apart = seat(
+        drawn("8 8", Queue("default", **bound), Queue("apart")), gang("busy", 1, 8, 18_000, queue="apart"), "n0"
+    )
+    submit(apart, gang("wide", 2, 8, run_s=3600), at=SECOND)
+    submit(apart, gang("long", 1, 8, run_s=86_400, parkable=True), at=2 * SECOND)
+    assert starts(decided(apart, MINUTE)) == {}
+
+    submit(apart, gang("other", 1, 8, run_s=86_400, parkable=True, queue="apart"), at=2 * SECOND)
+    assert starts(decided(apart, MINUTE)) == {"other": MINUTE + LENT}
+
+
+def test_the_checker_sees_a_borrower_that_takes_the_turn_of_the_promised_one():
+    world = kept_for()
+    plan = decided(world, MINUTE)
+    world.apply(ev.QueueSet(SECOND, Queue("default", max_running=2)))
+    view = world.view()
+    assert check(view, plan.on(view.number), DEFAULT) == []
+    world.apply(ev.QueueSet(SECOND, Queue("default", max_running=1)))
+    world.apply(ev.Ended(MINUTE, "busy"))
+    view = world.view()
+
+    found = check(view, plan.on(view.number), DEFAULT)
+
+    assert [(each.rule, each.gang) for each in found] == [(Rule.PROMISE, "wide")]
+
+
+def test_nobody_borrows_who_is_in_the_way_beside_its_seats():
+    marked = gang("long", 1, 8, run_s=86_400, parkable=True)
+    marked = replace(marked, roles=(replace(marked.roles[0], marks=("port",)),))
+    world = seat(drawn("8 8"), gang("busy", 1, 8, run_s=5 * 3600), "n0")
+    submit(world, gang("wide", 2, 8, run_s=3600), at=SECOND)
+    submit(world, marked, at=2 * SECOND)
+
+    assert starts(decided(world, MINUTE)) == {}
+
+
 @pytest.mark.parametrize(
     ("action", "rule"),
     [

@@ -94,7 +94,7 @@ class _Audit:
         self.view, self.plan, self.policy, self.now = view, plan, policy, now
         self.room = Room(view, now, policy)
         self.beside = Neighbours(view, policy, now)
-        self.limits = Limits(view, now, self.room.end)
+        self.limits = Limits(view, now, self.room.by_itself)
         self.seats = {view.held(slot).gang.name: view.held(slot).life.seats for slot in view.seated}
         waiting = [view.held(slot) for slot in view.queued]
         self.promises = {job.gang.name: job.life.promise for job in waiting if job.life.promise is not None}
@@ -175,8 +175,7 @@ class _Audit:
         end = min(self.now + length, NEVER)
         if action.lent:
             yield from self._lent(job, action.lent)
-            end = min(end, action.lent)
-        yield from self._settle(job, action.seats, end)
+        yield from self._settle(job, action.seats, min(end, action.lent or end))
         yield from ((Rule.QUOTA, sentence) for sentence in self.limits.start(gang, action.seats, end))
 
     def _lent(self, job: Job, until: int) -> Found:

@@ -89,13 +89,16 @@ class Room:
 
     def end(self, job: Job) -> int:
         """When a seated gang is expected to give its seats back; always ahead."""
+        end = self.by_itself(job)
+        return min(end, max(job.life.lent, self.now + max(self._grace, 1))) if self._must_give_back(job) else end
+
+    def by_itself(self, job: Job) -> int:
+        """The same where nobody asks it for room that it is lent."""
         slot = self.slots[job.gang.name]
         first = 0 if self._percent <= 50 else 1 if self._percent <= 90 else 2
         ends = [int(end) for end in self.view.ends[slot]]
         later = [max(end, self.now + 1) for end in ends[first:] if end >= self.now]
         end = later[0] if later else overrun_end(int(self.view.begun[slot]), ends[2], self.now)
-        if self._must_give_back(job):
-            end = min(end, max(job.life.lent, self.now + max(self._grace, 1)))
         leaving = job.life.state is State.DRAINING
         return max(min(end, job.life.leave_by), self.now + 1) if leaving else end
 

@@ -171,7 +171,7 @@ def start(desk: Desk, job: Job, card: Card) -> bool:
 
 def borrow(desk: Desk, job: Job, card: Card) -> bool:
     """Start the gang whole in room that is kept for others, if it can give it back when they need it."""
-    sitting = _within_quota(desk, job, borrowed(desk, job, card))
+    sitting = borrowed(desk, job, card)
     if sitting is None:
         return False
     _begin(desk, job, sitting, sitting.end)

@@ -86,6 +86,8 @@ class Desk:
         """Requests for which no start is known: what was asked, members, length."""
         self.unlent: dict[tuple[object, int], int] = {}
         """Requests for lent room that found none: by what was asked and for how long, the fewest members."""
+        self.borrowing: dict[str, int] = {}
+        """Gangs that this plan puts into lent room, and how long they would stay if nobody asked for it."""
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -206,6 +208,10 @@ class Desk:
     def end_of(self, slot: int) -> int:
         """When a running gang is expected to end."""
         return int(self.ends()[slot])
+
+    def ends_by_itself(self, slot: int) -> int:
+        """The same where nobody asks it to leave the room that it is lent."""
+        return int(self._profile.releases.by_themselves[slot])
 
     def slot(self, job: Job) -> int:
         """The slot of a running gang."""

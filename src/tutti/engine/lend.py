@@ -37,7 +37,19 @@ def borrowed(desk: Desk, job: Job, card: Card) -> Sitting | None:
     sitting = sit_at(desk, job, desk.now, most=most)
     if sitting is None and card.kin.simple:
         desk.unlent[card.kin.alike, most] = card.low
-    return sitting
+    return sitting if sitting is not None and _is_within_bounds(desk, job, sitting) else None
+
+
+def _is_within_bounds(desk: Desk, job: Job, sitting: Sitting) -> bool:
+    """Whether no bound of a queue is broken, now or later: nobody is asked to leave for the sake of one."""
+    length = desk.length(job, sitting.seats)
+    end = NEVER if length >= NEVER else desk.now + length
+    if desk.rules.limited:
+        total, floor = desk.amounts(job, sitting.seats)
+        if desk.shares.blocked(job, total, floor) or not desk.spoken_for.allows(job, desk.now, end, total):
+            return False
+    desk.borrowing[job.gang.name] = end
+    return True
 
 
 def ask_back(desk: Desk) -> None:

@@ -16,7 +16,8 @@ class Releases:
         self.ends = if_asked(view, alone, now + max(grace, 1))
         """When each running gang is expected to end, by slot; or to be gone, where its room is lent."""
         at = self.ends[view.entry_slot]
-        self._by_themselves = alone if alone is not self.ends else None
+        self.by_themselves = alone
+        """The same where nobody is asked to leave."""
         live = ((view.entry_class >= 0) & (at < NEVER)).nonzero()[0]
         self.at: Ints = at[live]
         self.classes = view.entry_class[live]
@@ -27,10 +28,10 @@ class Releases:
 
     def first(self) -> int:
         """The next end that comes whether or not anybody is asked to leave."""
-        if self._by_themselves is None:
+        if self.by_themselves is self.ends:
             return int(self.at.min(initial=NEVER))
         there = self._view.entry_slot[self._view.entry_class >= 0]
-        return int(self._by_themselves[there].min(initial=NEVER))
+        return int(self.by_themselves[there].min(initial=NEVER))
 
     def between(self, after: int, until: int, resource: int) -> Ints:
         """What is given back of a resource on a node of each class, after a moment and up to another."""
