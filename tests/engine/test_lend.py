@@ -47,6 +47,12 @@ def promised(plan: Plan) -> dict[str, int]:
     }
 
 
+def promises(world: World) -> dict[str, int]:
+    """Who holds a promise, and for when."""
+    jobs = [world.view().held(slot) for slot in world.promised]
+    return {job.gang.name: job.life.promise.start for job in jobs if job.life.promise}
+
+
 def leaving(plan: Plan) -> list[str]:
     """Who is asked to leave."""
     return [action.gang for action in plan.actions if isinstance(action, Evict)]
@@ -102,9 +108,7 @@ def test_the_promise_is_what_it_would_be_without_lending():
     world, without = lent_out(), kept_for(parkable=False)
     carry_out(without, decided(without, MINUTE), MINUTE, settle=True)
 
-    promises = [promise.start for each in (world, without) if (promise := life(each, "wide").promise)]
-
-    assert promises == [5 * HOUR, 5 * HOUR]
+    assert promises(world) == promises(without) == {"wide": 5 * HOUR}
     assert decided(world, 2 * MINUTE).actions == ()
 
 
@@ -232,6 +236,41 @@ def test_room_is_its_own_once_nobody_waits_for_it():
     submit(world, gang("next", 2, 8, run_s=3600), at=HOUR)
 
     assert promised(decided(world, HOUR)) == {"next": MINUTE + 24 * HOUR}, "after all that runs has ended"
+
+
+def test_a_promise_that_counts_on_a_borrower_leaving_is_kept_when_the_other_is_cancelled():
+    policy = Policy(reserve=Reservation(depth=2))
+    world = kept_for(wide=2)
+    carry_out(world, decided(world, MINUTE, policy), MINUTE, settle=True)
+    submit(world, gang("next", 2, 8, run_s=3600, submitted=90 * SECOND), at=90 * SECOND)
+    carry_out(world, decided(world, 2 * MINUTE, policy), 2 * MINUTE, settle=True)
+    assert promises(world) == {"wide": 5 * HOUR, "next": 6 * HOUR}
+
+    world.apply(ev.Ended(HOUR, "wide", State.CANCELLED))
+    carry_out(world, decided(world, HOUR, policy), HOUR, settle=True)
+
+    assert promises(world) == {"next": 5 * HOUR}
+    assert leaving(decided(world, 5 * HOUR - NOTICE, policy)) == ["long"]
+
+
+def test_a_promise_given_as_the_lender_starts_does_not_count_on_room_that_is_now_the_borrowers_own():
+    world, now = drawn("8 8 8 8"), 2 * HOUR
+    seat(world, gang("busy", 1, 8, run_s=5 * 3600), "n0")
+    seat(world, gang("other", 1, 8, run_s=30 * 3600), "n1")
+    submit(world, gang("wide", 3, 8, run_s=3600), at=SECOND)
+    submit(world, gang("long", 1, 8, run_s=86_400, parkable=True), at=2 * SECOND)
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+    assert life(world, "long").lent == MINUTE + LENT
+    submit(world, gang("next", 4, 8, run_s=3600, submitted=90 * SECOND), at=90 * SECOND)
+    world.apply(ev.Ended(now, "busy"))
+    world.apply(ev.Ended(now, "other"))
+
+    plan = decided(world, now)
+
+    assert starts(plan) == {"wide": 0}
+    assert promised(plan) == {"next": MINUTE + 24 * HOUR}, "after all that runs has ended"
+    carry_out(world, plan, now, settle=True)
+    assert decided(world, now + SECOND).actions == ()
 
 
 def test_who_left_lent_room_waits_as_before_and_comes_back():

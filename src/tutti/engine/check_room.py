@@ -103,13 +103,14 @@ class Room:
         return max(min(end, job.life.leave_by), self.now + 1) if leaving else end
 
     def _must_give_back(self, job: Job) -> bool:
-        """Whether somebody waits who was promised a start before the gang was put into lent room."""
+        """Whether somebody waits who was promised a start before the gang was put into lent room, or in view of it."""
         can_go = job.life.lent > 0 and job.gang.parkable and job.gang.preemptible
-        return can_go and any(
-            other.life.promise is not None
-            and other.life.promise.start < NEVER
-            and other.life.promise.given <= job.life.started
-            for other in (self.view.held(slot) for slot in self.view.promised)
+        promises = [self.view.held(slot).life.promise for slot in self.view.promised] if can_go else []
+        return any(
+            promise is not None
+            and promise.start < NEVER
+            and (promise.given <= job.life.started or job.life.lent <= promise.clears)
+            for promise in promises
         )
 
     def short(self, node: int, mine: Claim, against: tuple[str, ...]) -> str:

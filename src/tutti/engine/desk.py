@@ -8,6 +8,7 @@ import numpy as np
 from .bounds import Crowd, Key
 from .cache import Cache, Card
 from .estimate import run_time
+from .loans import Loans
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
 from .place import Need, Seating, seats_of
 from .plan import AnyAction, Reason
@@ -84,10 +85,7 @@ class Desk:
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []
         """Requests for which no start is known: what was asked, members, length."""
-        self.unlent: dict[tuple[object, int], int] = {}
-        """Requests for lent room that found none: by what was asked and for how long, the fewest members."""
-        self.borrowing: dict[str, int] = {}
-        """Gangs that this plan puts into lent room, and how long they would stay if nobody asked for it."""
+        self.loans = Loans(view)
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -199,7 +197,7 @@ class Desk:
         self.rooms.forget()
         self.earliest.clear()
         self.endless.clear()
-        self.unlent.clear()
+        self.loans.failed.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""

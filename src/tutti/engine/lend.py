@@ -31,12 +31,12 @@ def borrowed(desk: Desk, job: Job, card: Card) -> Sitting | None:
     if not may_borrow(desk, job) or (card.kin.simple and card.low > desk.rooms.room(card)):
         return None
     most = max(desk.policy.reserve.lend, min_run(desk, job) + _notice(desk))
-    failed = desk.unlent.get((card.kin.alike, most)) if card.kin.simple else None
+    failed = desk.loans.failed.get((card.kin.alike, most)) if card.kin.simple else None
     if failed is not None and failed <= card.low:
         return None
     sitting = sit_at(desk, job, desk.now, most=most)
     if sitting is None and card.kin.simple:
-        desk.unlent[card.kin.alike, most] = card.low
+        desk.loans.failed[card.kin.alike, most] = card.low
     return sitting if sitting is not None and _is_within_bounds(desk, job, sitting) else None
 
 
@@ -48,13 +48,23 @@ def _is_within_bounds(desk: Desk, job: Job, sitting: Sitting) -> bool:
         total, floor = desk.amounts(job, sitting.seats)
         if desk.shares.blocked(job, total, floor) or not desk.spoken_for.allows(job, desk.now, end, total):
             return False
-    desk.borrowing[job.gang.name] = end
+    desk.loans.stays[job.gang.name] = end
     return True
+
+
+def leave_alone(desk: Desk) -> None:
+    """Somebody starts who was promised to. Room that was lent on behalf of nobody else is its borrower's own."""
+    still = {slot for slot in lent(desk.view, desk.started) if slot in desk.loans.borrowers}
+    still.update(slot for slot in desk.loans.borrowers if desk.view.held(slot).life.lent <= desk.loans.cleared)
+    for slot in desk.loans.borrowers:
+        if slot not in still:
+            _stays_on(desk, slot, desk.ends_by_itself(slot))
+    desk.loans.borrowers = [slot for slot in desk.loans.borrowers if slot in still]
 
 
 def ask_back(desk: Desk) -> None:
     """Who runs in room that is needed soon by the gang it was promised to is parked in time."""
-    borrowers = lent(desk.view)
+    borrowers = desk.loans.borrowers
     if not borrowers:
         return
     notice = _notice(desk)
@@ -79,7 +89,9 @@ def _in_the_way(desk: Desk, stay: Stay, borrowers: list[int]) -> list[int]:
     desk.unseat(job)
     receipts: list[int] = []
     for slot in sorted(there, key=lambda slot: (-loss(desk, desk.view.held(slot)), slot)):
-        kept = _stays_on(desk, slot)
+        last = int(desk.view.ends[slot, 2])
+        # Nobody knows when one ends that should be over.
+        kept = _stays_on(desk, slot, max(last, desk.end_of(slot) + 1) if last > desk.now else NEVER)
         if _are_free(desk, stay):
             receipts += kept
             continue
@@ -112,13 +124,12 @@ def _sits_on(desk: Desk, slot: int, nodes: set[int]) -> bool:
     return any(node in nodes for _, held in all_of(desk, desk.view.held(slot)) for node in held.nodes)
 
 
-def _stays_on(desk: Desk, slot: int) -> list[int]:
-    """Let a borrower stay until it would end by itself; nobody knows when that is once it should be over."""
-    job, leaves, last = desk.view.held(slot), desk.end_of(slot), int(desk.view.ends[slot, 2])
-    end = max(last, leaves + 1) if last > desk.now else NEVER
+def _stays_on(desk: Desk, slot: int, end: int) -> list[int]:
+    """Let a borrower stay for longer than its room is lent to it, until it ends by itself."""
+    job, leaves = desk.view.held(slot), desk.end_of(slot)
     receipts = []
     for role, held in all_of(desk, job):
-        if held.nodes:
+        if held.nodes and leaves < end:
             seating, ask = desk.seating(held), desk.needs(job)[role][held.shape].ask
             receipts.append(desk.profile.take(leaves, end, seating.positions, seating.counts, ask))
     return receipts

@@ -1,5 +1,7 @@
 """What do the gangs that run now give back, and when?"""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from .estimate import overrun_end
@@ -48,15 +50,20 @@ def percentile(percent: int) -> int:
     return 0 if percent <= 50 else 1 if percent <= 90 else 2
 
 
-def lent(view: View) -> list[int]:
-    """Gangs in room that is kept for somebody who was promised a start before they began, and who still waits.
+def lent(view: View, but: Collection[str] = ()) -> list[int]:
+    """Gangs in room that is kept for somebody who was promised a start before they began, or whose promise counts on
+    their leaving, and who still waits (leaving out some who do not).
 
     Who can no longer be parked, or asked to leave, stays.
     """
     slots = [slot for slot in view.watched if _is_lent(view.held(slot))]
-    promises = [view.held(slot).life.promise for slot in view.promised] if slots else []
-    first = min((promise.given for promise in promises if promise and promise.start < NEVER), default=NEVER)
-    return [slot for slot in slots if first <= view.held(slot).life.started]
+    jobs = [view.held(slot) for slot in view.promised] if slots else []
+    promises = [job.life.promise for job in jobs if job.life.promise and job.gang.name not in but]
+    timed = [promise for promise in promises if promise.start < NEVER]
+    first = min((promise.given for promise in timed), default=NEVER)
+    clears = max((promise.clears for promise in timed), default=0)
+    lives = ((slot, view.held(slot).life) for slot in slots)
+    return [slot for slot, life in lives if first <= life.started or life.lent <= clears]
 
 
 def _is_lent(job: Job) -> bool:

@@ -74,7 +74,7 @@ class SpokenFor:
     def _whole(self, stay: Decided) -> Decided:
         """A stay as if nobody asked for the room that it is lent."""
         start, end, job, seats = stay
-        return start, self._desk.borrowing.get(job.gang.name, end), job, seats
+        return start, self._desk.loans.stays.get(job.gang.name, end), job, seats
 
     def _meets(self, stay: Decided, job: Job, start: int, end: int) -> bool:
         return stay[2].gang.name != job.gang.name and stay[0] < end and start < stay[1]
