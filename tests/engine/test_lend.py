@@ -1,6 +1,7 @@
 """Room that is kept for another is lent to who can be parked, and given back in time."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.clusters import drawn, gang, seat, submit
 from tests.promises.outcomes import carry_out
@@ -8,13 +9,14 @@ from tutti.engine import events as ev
 from tutti.engine.check import Rule, check
 from tutti.engine.decide import decide
 from tutti.engine.explain import explain
-from tutti.engine.model import HOUR, MINUTE, SECOND, Life, Queue, Resizing, State
+from tutti.engine.model import HOUR, MINUTE, SECOND, Estimate, Life, OnLoss, Queue, Resizing, Source, State
 from tutti.engine.plan import Evict, How, Plan, Reserve, Resume, Start
 from tutti.engine.policy import Policy, Reclaim, Reservation
 from tutti.engine.world import World
 
 DEFAULT = Policy()
 GRACE = DEFAULT.reclaim.grace
+NOTICE = GRACE + SECOND
 LENT = 30 * MINUTE
 
 
@@ -43,6 +45,12 @@ def promised(plan: Plan) -> dict[str, int]:
     return {
         action.gang: action.promise.start for action in plan.actions if isinstance(action, Reserve) and action.promise
     }
+
+
+def promises(world: World) -> dict[str, int]:
+    """Who holds a promise, and for when."""
+    jobs = [world.view().held(slot) for slot in world.promised]
+    return {job.gang.name: job.life.promise.start for job in jobs if job.life.promise}
 
 
 def leaving(plan: Plan) -> list[str]:
@@ -100,14 +108,12 @@ def test_the_promise_is_what_it_would_be_without_lending():
     world, without = lent_out(), kept_for(parkable=False)
     carry_out(without, decided(without, MINUTE), MINUTE, settle=True)
 
-    promises = [promise.start for each in (world, without) if (promise := life(each, "wide").promise)]
-
-    assert promises == [5 * HOUR, 5 * HOUR]
+    assert promises(world) == promises(without) == {"wide": 5 * HOUR}
     assert decided(world, 2 * MINUTE).actions == ()
 
 
 def test_nothing_is_looked_at_before_the_room_is_needed():
-    assert decided(lent_out(), 2 * HOUR).wake_at == 5 * HOUR - GRACE
+    assert decided(lent_out(), 2 * HOUR).wake_at == 5 * HOUR - NOTICE
 
 
 def test_room_is_asked_back_in_time_and_the_promise_is_kept():
@@ -122,6 +128,72 @@ def test_room_is_asked_back_in_time_and_the_promise_is_kept():
     assert starts(decided(world, due - 1)) == {}, "not in the room of who is about to start"
     world.apply(ev.Ended(due, "busy"))
     assert "wide" in starts(decided(world, due))
+
+
+def test_who_wakes_a_moment_late_keeps_the_promise_all_the_same():
+    plan = decided(lent_out(), 5 * HOUR - NOTICE + SECOND // 2)
+
+    assert promised(plan) == {}, "it is not moved"
+    assert leaving(plan) == ["long"]
+
+
+@pytest.mark.parametrize("grace", [0, 5 * SECOND])
+def test_room_is_asked_back_however_short_the_grace_is(grace):
+    policy = Policy(reclaim=Reclaim(grace=grace))
+    world, now = kept_for(), 2 * HOUR
+    carry_out(world, decided(world, MINUTE, policy), MINUTE, settle=True)
+    world.apply(ev.Ended(now, "busy"))
+
+    assert leaving(decided(world, now, policy)) == ["long"]
+
+
+def test_who_came_up_late_gives_the_room_back_as_early_as_the_others():
+    """Its minimum run time was minded when the room was lent to it."""
+    policy = Policy(reclaim=Reclaim(min_run=HOUR))
+    world = kept_for()
+    carry_out(world, decided(world, MINUTE, policy), MINUTE)
+    lent = life(world, "long").lent
+    world.apply(ev.Running(20 * MINUTE, "long"))
+    world.apply(ev.Ended(30 * MINUTE, "busy"))
+    carry_out(world, decided(world, 30 * MINUTE, policy), 30 * MINUTE)
+
+    plan = decided(world, lent - NOTICE, policy)
+
+    assert promised(plan) == {}, "it was promised to start when the loan is over, and that is not moved"
+    assert leaving(plan) == ["long"]
+
+
+def test_who_does_not_come_up_gives_the_room_back():
+    world = kept_for()
+    carry_out(world, decided(world, MINUTE), MINUTE)
+
+    assert life(world, "long").state is State.STARTING
+    assert leaving(decided(world, 5 * HOUR - NOTICE)) == ["long"]
+
+
+def test_who_waits_for_a_lost_member_gives_the_room_back():
+    world, due = kept_for(on_loss=OnLoss.REPAIR), 5 * HOUR
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+    world.apply(ev.MemberLost(due - NOTICE - 1, "long", 0, life(world, "long").seats[0].nodes, (1,)))
+    carry_out(world, decided(world, due - NOTICE - 1), due - NOTICE - 1)
+
+    assert life(world, "long").state is State.REPAIRING
+    assert leaving(decided(world, due - NOTICE)) == ["long"]
+
+
+def test_who_should_be_over_by_now_gives_the_room_back():
+    world = lent_out()
+    world.apply(ev.Estimated(HOUR, "long", Estimate(2 * HOUR, source=Source.DECLARED)))
+
+    assert leaving(decided(world, 5 * HOUR - NOTICE)) == ["long"]
+
+
+@pytest.mark.parametrize("fields", [{"parkable": False}, {"preemptible": False}])
+def test_who_can_no_longer_be_parked_stays_and_the_promise_moves(fields):
+    world = lent_out()
+    world.apply(ev.Changed(HOUR, replace(world.view().held(world.slots["long"]).gang, **fields)))
+
+    assert promised(decided(world, HOUR)) == {"wide": MINUTE + 24 * HOUR}
 
 
 def test_who_ends_early_lets_the_promised_one_start_as_soon_as_the_borrower_is_gone():
@@ -166,6 +238,41 @@ def test_room_is_its_own_once_nobody_waits_for_it():
     assert promised(decided(world, HOUR)) == {"next": MINUTE + 24 * HOUR}, "after all that runs has ended"
 
 
+def test_a_promise_that_counts_on_a_borrower_leaving_is_kept_when_the_other_is_cancelled():
+    policy = Policy(reserve=Reservation(depth=2))
+    world = kept_for(wide=2)
+    carry_out(world, decided(world, MINUTE, policy), MINUTE, settle=True)
+    submit(world, gang("next", 2, 8, run_s=3600, submitted=90 * SECOND), at=90 * SECOND)
+    carry_out(world, decided(world, 2 * MINUTE, policy), 2 * MINUTE, settle=True)
+    assert promises(world) == {"wide": 5 * HOUR, "next": 6 * HOUR}
+
+    world.apply(ev.Ended(HOUR, "wide", State.CANCELLED))
+    carry_out(world, decided(world, HOUR, policy), HOUR, settle=True)
+
+    assert promises(world) == {"next": 5 * HOUR}
+    assert leaving(decided(world, 5 * HOUR - NOTICE, policy)) == ["long"]
+
+
+def test_a_promise_given_as_the_lender_starts_does_not_count_on_room_that_is_now_the_borrowers_own():
+    world, now = drawn("8 8 8 8"), 2 * HOUR
+    seat(world, gang("busy", 1, 8, run_s=5 * 3600), "n0")
+    seat(world, gang("other", 1, 8, run_s=30 * 3600), "n1")
+    submit(world, gang("wide", 3, 8, run_s=3600), at=SECOND)
+    submit(world, gang("long", 1, 8, run_s=86_400, parkable=True), at=2 * SECOND)
+    carry_out(world, decided(world, MINUTE), MINUTE, settle=True)
+    assert life(world, "long").lent == MINUTE + LENT
+    submit(world, gang("next", 4, 8, run_s=3600, submitted=90 * SECOND), at=90 * SECOND)
+    world.apply(ev.Ended(now, "busy"))
+    world.apply(ev.Ended(now, "other"))
+
+    plan = decided(world, now)
+
+    assert starts(plan) == {"wide": 0}
+    assert promised(plan) == {"next": MINUTE + 24 * HOUR}, "after all that runs has ended"
+    carry_out(world, plan, now, settle=True)
+    assert decided(world, now + SECOND).actions == ()
+
+
 def test_who_left_lent_room_waits_as_before_and_comes_back():
     world, due = lent_out(), 5 * HOUR
     carry_out(world, decided(world, due - GRACE), due - GRACE, settle=True)
@@ -190,6 +297,45 @@ def test_it_is_told_of_who_runs_there():
 def test_limits_of_a_queue_hold_for_borrowers():
     world = kept_for()
     world.apply(ev.QueueSet(SECOND, Queue("default", limit={"gpu": 8})))
+
+    assert starts(decided(world, MINUTE)) == {}
+
+
+@pytest.mark.parametrize("bound", [{"max_running": 1}, {"limit": {"gpu": 16}}])
+def test_room_is_not_lent_to_who_would_take_the_turn_or_the_limit_of_the_promised_one(bound):
+    """It is asked for its room only: what it has of a bound it keeps for as long as it runs."""
+    apart = seat(
+        drawn("8 8", Queue("default", **bound), Queue("apart")), gang("busy", 1, 8, 18_000, queue="apart"), "n0"
+    )
+    submit(apart, gang("wide", 2, 8, run_s=3600), at=SECOND)
+    submit(apart, gang("long", 1, 8, run_s=86_400, parkable=True), at=2 * SECOND)
+    assert starts(decided(apart, MINUTE)) == {}
+
+    submit(apart, gang("other", 1, 8, run_s=86_400, parkable=True, queue="apart"), at=2 * SECOND)
+    assert starts(decided(apart, MINUTE)) == {"other": MINUTE + LENT}
+
+
+def test_the_checker_sees_a_borrower_that_takes_the_turn_of_the_promised_one():
+    world = kept_for()
+    plan = decided(world, MINUTE)
+    world.apply(ev.QueueSet(SECOND, Queue("default", max_running=2)))
+    view = world.view()
+    assert check(view, plan.on(view.number), DEFAULT) == []
+    world.apply(ev.QueueSet(SECOND, Queue("default", max_running=1)))
+    world.apply(ev.Ended(MINUTE, "busy"))
+    view = world.view()
+
+    found = check(view, plan.on(view.number), DEFAULT)
+
+    assert [(each.rule, each.gang) for each in found] == [(Rule.PROMISE, "wide")]
+
+
+def test_nobody_borrows_who_is_in_the_way_beside_its_seats():
+    marked = gang("long", 1, 8, run_s=86_400, parkable=True)
+    marked = replace(marked, roles=(replace(marked.roles[0], marks=("port",)),))
+    world = seat(drawn("8 8"), gang("busy", 1, 8, run_s=5 * 3600), "n0")
+    submit(world, gang("wide", 2, 8, run_s=3600), at=SECOND)
+    submit(world, marked, at=2 * SECOND)
 
     assert starts(decided(world, MINUTE)) == {}
 

@@ -17,6 +17,7 @@ from .model import (
     NEVER,
     QUEUED,
     SEATED,
+    SECOND,
     Coupling,
     Data,
     Gang,
@@ -47,6 +48,9 @@ from .plan import (
 )
 from .policy import Policy
 from .view import View
+
+AHEAD = SECOND
+"""So much earlier than the grace before a start whoever is in its way may be asked to leave: nobody wakes on time."""
 
 
 class Rule(StrEnum):
@@ -90,7 +94,7 @@ class _Audit:
         self.view, self.plan, self.policy, self.now = view, plan, policy, now
         self.room = Room(view, now, policy)
         self.beside = Neighbours(view, policy, now)
-        self.limits = Limits(view, now, self.room.end)
+        self.limits = Limits(view, now, self.room.by_itself)
         self.seats = {view.held(slot).gang.name: view.held(slot).life.seats for slot in view.seated}
         waiting = [view.held(slot) for slot in view.queued]
         self.promises = {job.gang.name: job.life.promise for job in waiting if job.life.promise is not None}
@@ -171,8 +175,7 @@ class _Audit:
         end = min(self.now + length, NEVER)
         if action.lent:
             yield from self._lent(job, action.lent)
-            end = min(end, action.lent)
-        yield from self._settle(job, action.seats, end)
+        yield from self._settle(job, action.seats, min(end, action.lent or end))
         yield from ((Rule.QUOTA, sentence) for sentence in self.limits.start(gang, action.seats, end))
 
     def _lent(self, job: Job, until: int) -> Found:
@@ -236,19 +239,26 @@ class _Audit:
         self.room.write(SEAT, self.room.spread(name, self.seats[name], self.now, until))
         if action.how is How.PARK and not job.gang.parkable:
             yield Rule.RECLAIM, "it cannot be parked"
-        if not self._gives_back(job, action):
+        gives_back = self._gives_back(job, action)
+        if not gives_back:
             yield from self._for_somebody(name, action.room_for)
-        if not self._on_bad_nodes(job) and not self._turn_is_over(job, action):
+        if not gives_back and not self._on_bad_nodes(job) and not self._turn_is_over(job, action):
             yield from self._spared(job)
 
     def _gives_back(self, job: Job, action: Evict) -> bool:
-        """Whether its room was lent to it, and is needed by one who was promised a start and has it soon."""
-        promise = self.told.get(action.room_for) or self.promises.get(action.room_for)
-        if not job.life.lent or promise is None or job.gang.name == action.room_for:
+        """Whether its room was lent to it until now, and is needed by one who was promised a start and has it soon.
+
+        Where that one will sit is known if the plan says so; seats that were told before are chosen anew.
+        """
+        told, name = self.told.get(action.room_for), job.gang.name
+        promise = told or self.promises.get(action.room_for)
+        if not job.life.lent or not job.gang.preemptible or promise is None or name == action.room_for:
             return False
-        nodes = {node for held in promise.seats for node in held.nodes}
-        touches = any(node in nodes for held in self.seats[job.gang.name] for node in held.nodes)
-        return touches and promise.start <= self.now + self.policy.reclaim.grace
+        nodes = {node for held in told.seats for node in held.nodes} if told else None
+        has = (*self.seats[name], *job.life.target)
+        touches = nodes is None or any(node in nodes for held in has for node in held.nodes)
+        soon = self.now + max(self.policy.reclaim.grace, 1) + AHEAD
+        return touches and max(promise.start, job.life.lent) <= soon
 
     def _spared(self, job: Job) -> Found:
         """A gang is left alone if it says so, in its minimum run time, and beyond its budget of interruptions."""

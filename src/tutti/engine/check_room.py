@@ -89,23 +89,28 @@ class Room:
 
     def end(self, job: Job) -> int:
         """When a seated gang is expected to give its seats back; always ahead."""
+        end = self.by_itself(job)
+        return min(end, max(job.life.lent, self.now + max(self._grace, 1))) if self._must_give_back(job) else end
+
+    def by_itself(self, job: Job) -> int:
+        """The same where nobody asks it for room that it is lent."""
         slot = self.slots[job.gang.name]
         first = 0 if self._percent <= 50 else 1 if self._percent <= 90 else 2
         ends = [int(end) for end in self.view.ends[slot]]
         later = [max(end, self.now + 1) for end in ends[first:] if end >= self.now]
         end = later[0] if later else overrun_end(int(self.view.begun[slot]), ends[2], self.now)
-        if self._must_give_back(job):
-            end = min(end, max(job.life.lent, self.now + max(self._grace, 1)))
         leaving = job.life.state is State.DRAINING
         return max(min(end, job.life.leave_by), self.now + 1) if leaving else end
 
     def _must_give_back(self, job: Job) -> bool:
-        """Whether somebody waits who was promised a start before the gang was put into lent room."""
-        return job.life.lent > 0 and any(
-            other.life.promise is not None
-            and other.life.promise.start < NEVER
-            and other.life.promise.given <= job.life.started
-            for other in (self.view.held(slot) for slot in self.view.promised)
+        """Whether somebody waits who was promised a start before the gang was put into lent room, or in view of it."""
+        can_go = job.life.lent > 0 and job.gang.parkable and job.gang.preemptible
+        promises = [self.view.held(slot).life.promise for slot in self.view.promised] if can_go else []
+        return any(
+            promise is not None
+            and promise.start < NEVER
+            and (promise.given <= job.life.started or job.life.lent <= promise.clears)
+            for promise in promises
         )
 
     def short(self, node: int, mine: Claim, against: tuple[str, ...]) -> str:

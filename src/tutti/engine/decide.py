@@ -12,7 +12,7 @@ from .counted import counted
 from .desk import Desk
 from .everybody import everybody
 from .gate import gate, over_quota
-from .lend import ask_back, borrowed, may_borrow
+from .lend import ask_back, borrowed, leave_alone, may_borrow
 from .lineup import Line, hopeless_kinds
 from .model import Job, State
 from .order import Turns, backfilling, has_own_backfill, steady_until
@@ -171,7 +171,7 @@ def start(desk: Desk, job: Job, card: Card) -> bool:
 
 def borrow(desk: Desk, job: Job, card: Card) -> bool:
     """Start the gang whole in room that is kept for others, if it can give it back when they need it."""
-    sitting = _within_quota(desk, job, borrowed(desk, job, card))
+    sitting = borrowed(desk, job, card)
     if sitting is None:
         return False
     _begin(desk, job, sitting, sitting.end)
@@ -185,6 +185,8 @@ def _begin(desk: Desk, job: Job, sitting: Sitting, lent: int = 0) -> None:
     desk.started.add(job.gang.name)
     act = Resume if job.life.state is State.PARKED else Start
     desk.act(act(job.gang.name, desk.view.number, seats=sitting.seats, lent=lent))
+    if desk.loans.borrowers and job.life.promise is not None:
+        leave_alone(desk)
 
 
 def _within_quota(desk: Desk, job: Job, sitting: Sitting | None) -> Sitting | None:

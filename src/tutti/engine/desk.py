@@ -8,6 +8,7 @@ import numpy as np
 from .bounds import Crowd, Key
 from .cache import Cache, Card
 from .estimate import run_time
+from .loans import Loans
 from .model import NEVER, Job, Kind, Queue, Seats, State, Token
 from .place import Need, Seating, seats_of
 from .plan import AnyAction, Reason
@@ -84,8 +85,7 @@ class Desk:
         """Starts found in this pass: by what was asked, (members, length, start)."""
         self.endless: list[tuple[object, int, int]] = []
         """Requests for which no start is known: what was asked, members, length."""
-        self.unlent: dict[tuple[object, int], int] = {}
-        """Requests for lent room that found none: by what was asked and for how long, the fewest members."""
+        self.loans = Loans(view)
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
         self.highest_started = -(1 << 62)
@@ -197,7 +197,7 @@ class Desk:
         self.rooms.forget()
         self.earliest.clear()
         self.endless.clear()
-        self.unlent.clear()
+        self.loans.failed.clear()
 
     def ends(self) -> Ints:
         """When each running gang is expected to end, by slot."""
@@ -206,6 +206,10 @@ class Desk:
     def end_of(self, slot: int) -> int:
         """When a running gang is expected to end."""
         return int(self.ends()[slot])
+
+    def ends_by_itself(self, slot: int) -> int:
+        """The same where nobody asks it to leave the room that it is lent."""
+        return int(self._profile.releases.by_themselves[slot])
 
     def slot(self, job: Job) -> int:
         """The slot of a running gang."""

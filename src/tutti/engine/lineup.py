@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimate import is_flexible
+from .estimate import is_flexible, sizes
 from .model import NEVER, Gang, Job
 from .news import News
 from .policy import ALL, Policy
@@ -130,8 +130,17 @@ class Line:
 
 
 def may_ever_borrow(gang: Gang, policy: Policy) -> bool:
-    """Whether the gang can give room back that is lent to it: it can be parked, as a whole."""
-    return gang.parkable and gang.preemptible and policy.reserve.lend > 0 and not is_flexible(gang)
+    """Whether the gang can give room back that is lent to it: it can be parked, as a whole, and takes only room."""
+    if not (gang.parkable and gang.preemptible and policy.reserve.lend > 0):
+        return False
+    return not (is_flexible(gang) or _minds_company(gang, policy))
+
+
+def _minds_company(gang: Gang, policy: Policy) -> bool:
+    """Whether it may be in somebody's way beside its seats: by a mark, by what it has of a domain, by its width."""
+    if gang.domain_ask or any(role.marks or role.repels or role.needs for role in gang.roles):
+        return True
+    return policy.place.one_wide_gang_per_node and (len(gang.roles) > 1 or sizes(gang.roles[0])[1] > 1)
 
 
 def _present(kinds: Ints) -> list[int]:

@@ -308,6 +308,8 @@ class Promise(Data, frozen=True):
     given: int
     broken: int = 0
     """How often it had to be moved later."""
+    clears: int = 0
+    """Gangs whose room was lent to them up to this moment, or an earlier one, are counted on to be gone by then."""
 
 
 class Pledge(Data, frozen=True):

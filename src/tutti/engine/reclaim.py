@@ -345,9 +345,17 @@ def leave(desk: Desk, victim: Victim, start: int) -> list[int]:
 
 def _given_up(desk: Desk, victim: Victim) -> Iterator[tuple[int, Seats]]:
     """What a victim holds and would not keep, role by role; who leaves needs no places for lost members either."""
-    life = victim.job.life
-    for role, held in enumerate(life.seats):
-        yield role, beyond(held, victim.keeps[role]) if victim.keeps else held
-    if not victim.keeps and life.target and life.target_by > desk.now and desk.are_there(life.target):
+    if not victim.keeps:
+        yield from all_of(desk, victim.job)
+        return
+    for role, held in enumerate(victim.job.life.seats):
+        yield role, beyond(held, victim.keeps[role])
+
+
+def all_of(desk: Desk, job: Job) -> Iterator[tuple[int, Seats]]:
+    """All that a gang holds, role by role: its seats, and those that it was asked to change to."""
+    life = job.life
+    yield from enumerate(life.seats)
+    if life.target and life.target_by > desk.now and desk.are_there(life.target):
         for role, held in enumerate(life.target):
             yield role, beyond(held, life.seats[role])

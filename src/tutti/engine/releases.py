@@ -1,9 +1,11 @@
 """What do the gangs that run now give back, and when?"""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from .estimate import overrun_end
-from .model import NEVER, State
+from .model import NEVER, Job, State
 from .tally import Ints
 from .view import View
 
@@ -16,7 +18,8 @@ class Releases:
         self.ends = if_asked(view, alone, now + max(grace, 1))
         """When each running gang is expected to end, by slot; or to be gone, where its room is lent."""
         at = self.ends[view.entry_slot]
-        self._by_themselves = alone if alone is not self.ends else None
+        self.by_themselves = alone
+        """The same where nobody is asked to leave."""
         live = ((view.entry_class >= 0) & (at < NEVER)).nonzero()[0]
         self.at: Ints = at[live]
         self.classes = view.entry_class[live]
@@ -27,10 +30,10 @@ class Releases:
 
     def first(self) -> int:
         """The next end that comes whether or not anybody is asked to leave."""
-        if self._by_themselves is None:
+        if self.by_themselves is self.ends:
             return int(self.at.min(initial=NEVER))
         there = self._view.entry_slot[self._view.entry_class >= 0]
-        return int(self._by_themselves[there].min(initial=NEVER))
+        return int(self.by_themselves[there].min(initial=NEVER))
 
     def between(self, after: int, until: int, resource: int) -> Ints:
         """What is given back of a resource on a node of each class, after a moment and up to another."""
@@ -47,12 +50,24 @@ def percentile(percent: int) -> int:
     return 0 if percent <= 50 else 1 if percent <= 90 else 2
 
 
-def lent(view: View) -> list[int]:
-    """Gangs in room that is kept for somebody who was promised a start before they began, and who still waits."""
-    slots = [slot for slot in view.watched if view.held(slot).life.lent]
-    promises = [view.held(slot).life.promise for slot in view.promised] if slots else []
-    first = min((promise.given for promise in promises if promise and promise.start < NEVER), default=NEVER)
-    return [slot for slot in slots if first <= view.held(slot).life.started]
+def lent(view: View, but: Collection[str] = ()) -> list[int]:
+    """Gangs in room that is kept for somebody who was promised a start before they began, or whose promise counts on
+    their leaving, and who still waits (leaving out some who do not).
+
+    Who can no longer be parked, or asked to leave, stays.
+    """
+    slots = [slot for slot in view.watched if _is_lent(view.held(slot))]
+    jobs = [view.held(slot) for slot in view.promised] if slots else []
+    promises = [job.life.promise for job in jobs if job.life.promise and job.gang.name not in but]
+    timed = [promise for promise in promises if promise.start < NEVER]
+    first = min((promise.given for promise in timed), default=NEVER)
+    clears = max((promise.clears for promise in timed), default=0)
+    lives = ((slot, view.held(slot).life) for slot in slots)
+    return [slot for slot, life in lives if first <= life.started or life.lent <= clears]
+
+
+def _is_lent(job: Job) -> bool:
+    return job.life.lent > 0 and job.gang.parkable and job.gang.preemptible
 
 
 def if_asked(view: View, ends: Ints, leaves_by: int) -> Ints:

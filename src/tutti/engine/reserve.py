@@ -196,7 +196,7 @@ def settle_seats(desk: Desk) -> None:
         if old is None or job.life.pledge is not None or name in desk.started or name in desk.promised_anew:
             continue
         if start == old.start and seats != old.seats:
-            renewed = Promise(start, end, seats, old.given, old.broken)
+            renewed = Promise(start, end, seats, old.given, old.broken, old.clears)
             desk.act(Reserve(name, desk.view.number, promise=renewed))
 
 
@@ -204,7 +204,8 @@ def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
     old = job.life.promise
     later = old is not None and sitting.start > old.start
     given = desk.now if old is None else old.given
-    return Promise(sitting.start, sitting.end, sitting.seats, given, (old.broken if old else 0) + later)
+    broken = (old.broken if old else 0) + later
+    return Promise(sitting.start, sitting.end, sitting.seats, given, broken, desk.loans.clear(desk.view))
 
 
 def _why(desk: Desk, job: Job, sitting: Sitting) -> str:

@@ -1,7 +1,8 @@
 """Is it spoken for? What bounds of queues leave at moments ahead, beside everything that was promised.
 
 What runs now ends, so a bound that is kept now is kept later, too. But whoever was promised a start needs its turn, and
-its part of every limit, when its time comes.
+its part of every limit, when its time comes. Room that is lent is given back for its sake, but no turn and no part of a
+limit: who is lent room counts for as long as it would stay by itself.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,8 @@ class SpokenFor:
         """The first bound that a stay would break."""
         of = self._desk.rules.caps.of
         caps = of(job.gang)
-        stays = [stay for stay in (self._desk.decided() if caps else ()) if self._meets(stay, job, start, end)]
+        decided = map(self._whole, self._desk.decided() if caps else ())
+        stays = [stay for stay in decided if self._meets(stay, job, start, end)]
         for cap in caps:
             mine = [stay for stay in stays if any(other.key == cap.key for other in of(stay[2].gang))]
             for moment in sorted({start, *(stay[0] for stay in mine if stay[0] > start)}):
@@ -68,6 +70,11 @@ class SpokenFor:
                 if short is not None:
                     return Taken(cap, short, tuple(stay[2].gang.name for stay in mine if self._is_promise(stay)))
         return None
+
+    def _whole(self, stay: Decided) -> Decided:
+        """A stay as if nobody asked for the room that it is lent."""
+        start, end, job, seats = stay
+        return start, self._desk.loans.stays.get(job.gang.name, end), job, seats
 
     def _meets(self, stay: Decided, job: Job, start: int, end: int) -> bool:
         return stay[2].gang.name != job.gang.name and stay[0] < end and start < stay[1]
@@ -118,7 +125,7 @@ class SpokenFor:
             for slot in self._desk.view.seated:
                 job = self._desk.view.held(slot)
                 for other in self._desk.rules.caps.of(job.gang):
-                    self._running.setdefault(other.key, []).append((self._desk.end_of(slot), job))
+                    self._running.setdefault(other.key, []).append((self._desk.ends_by_itself(slot), job))
         return self._running.get(cap.key, [])
 
 
