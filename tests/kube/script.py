@@ -378,16 +378,16 @@ class Script:
         await self.play.until(check, f"{plain[0]} runs")
 
     async def do_waits(self, plain: list[str], said: dict[str, str]) -> None:
-        """waits GANG TOKEN: it waits with this reason"""
+        """waits GANG TOKEN [DETAIL]: it waits with this reason"""
         assert self.scheduler is not None
 
-        driver = self.scheduler.driver
+        driver, detail = self.scheduler.driver, " ".join(plain[2:])
 
         async def check() -> bool:
-            answers = driver.answers()
-            return any(key.startswith(f"default/{plain[0]}") and r.token == plain[1] for key, r in answers.items())
+            reasons = [reason for key, reason in driver.answers().items() if key.startswith(f"default/{plain[0]}")]
+            return any(reason.token == plain[1] and detail in reason.detail for reason in reasons)
 
-        await self.play.until(check, f"{plain[0]} waits with {plain[1]}")
+        await self.play.until(check, f"{plain[0]} waits with {' '.join(plain[1:])}")
 
     async def do_least(self, plain: list[str], said: dict[str, str]) -> None:
         """least GANG N: so many must start together, or hold together while one is made anew"""
