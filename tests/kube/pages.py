@@ -67,10 +67,10 @@ Without a time, `activeDeadlineSeconds`, Kueue's `max-exec-time-seconds`, or the
 
 SERVED = """## Pages
 
-`/healthz`, `/readyz` and `/metrics` are open to anybody who can reach the port (8080, on all addresses of a pod; elsewhere on
-127.0.0.1 unless `--host` says otherwise). Everything else is the page of
-[one box](../how-to/use-the-page.md) and [its API](http.md), with the cluster in it: gangs at `/v1/jobs`, why one waits
-at `/v1/jobs/NAME/why`, its story, nodes, queues, the timeline, the ledger since this leader began. They answer to those
+`/healthz`, `/readyz` and `/metrics` are open to anybody who can reach the port (8080, on all addresses of a pod;
+elsewhere on 127.0.0.1 unless `--host` says otherwise). Everything else is the page of [one
+box](../how-to/use-the-page.md) and [its API](http.md), with the cluster in it: gangs at `/v1/jobs`, why one waits at
+`/v1/jobs/NAME/why`, its story, nodes, queues, the timeline, the ledger since this leader began. They answer to those
 who show a token of the cluster (`Authorization: Bearer`, or `#token=` behind the page's address) and may list
 `placements.tutti.dev`; the API server is asked by TokenReview and SubjectAccessReview, and its answer holds for ten
 seconds. Any replica will do, whether it leads or stands by. Nothing can be changed here: that is done with kubectl.
