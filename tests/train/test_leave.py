@@ -106,7 +106,7 @@ def test_one_that_is_frozen_when_its_agent_is_lost_wakes_up_and_goes(launch):
 @slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_members_are_still_replaced_when_what_they_are_forked_from_is(launch, blow):
-    run = launch("--workers", 2, loop={**LOOP, "sleep": 0.05})
+    run = launch("--workers", 2, loop={**LOOP, "sleep": 0.05, "alone": 1.0})
     run.wait_step(2)
     known = {event["pid"] for kind in ("started", "store") for event in run.events(kind)}
     (zygote,) = [pid for pid in descendants(run.pid) if pid not in known]

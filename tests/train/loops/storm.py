@@ -26,6 +26,8 @@ OPTIONS: dict[str, Any] = {
     "samples": 120,
     "batch": 12,
     "sleep": 0.0,
+    # How long a step takes somebody who is alone, so that others have the time to come however busy the machine is.
+    "alone": 0.0,
     "faults": {},
     "width": 16,
     "data": "dataset",
@@ -283,7 +285,7 @@ def main():
         loss = (output**2).mean() + output.mean() - counted.mean()
         loss.backward()
         inject(job.step)
-        time.sleep(OPTIONS["sleep"])
+        time.sleep(OPTIONS["alone"] if OPTIONS["alone"] and job.world == 1 else OPTIONS["sleep"])
         job.commit(opt, tally, sched)
         if job.rank == 0 and OPTIONS.get("say"):
             print("step", job.step, "world", job.world, flush=True)
