@@ -71,6 +71,8 @@ class Desk:
         self._stays: dict[str, Stay] = {}
         self.unkept: dict[str, Job] = {}
         """Gangs whose standing promise is not taken out of the profile yet."""
+        self.unseen: set[str] = set()
+        """Gangs with a standing promise or pledge whose turn has not come yet."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
         self.promised = 0

@@ -32,6 +32,7 @@ def list_promises(desk: Desk) -> None:
     """Standing promises and pledges, in the order in which they fall due."""
     standing = sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name))
     desk.unkept = {job.gang.name: job for job in standing}
+    desk.unseen = {job.gang.name for job in standing}
 
 
 def keep_promises(desk: Desk, but: str = "") -> None:
@@ -41,8 +42,8 @@ def keep_promises(desk: Desk, but: str = "") -> None:
     """
     mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
-        pledge, promise = job.life.pledge, job.life.promise
-        if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats):
+        pledge, promise = _open_pledge(desk, job), job.life.promise
+        if pledge is not None:
             _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             start = max(promise.start, desk.now)
@@ -50,6 +51,29 @@ def keep_promises(desk: Desk, but: str = "") -> None:
             if sitting is not None:
                 sitting.take(desk)
     desk.unkept = {} if mine is None else {but: mine}
+
+
+def keep_aside(desk: Desk, job: Job) -> None:
+    """Who may not start now keeps a promise that a higher priority may break, or is told that it moves a little.
+
+    Who came before has taken what it needs; who comes after is not to have the rest.
+    """
+    promise = job.life.promise
+    if promise is None or promise.start >= NEVER or not _may_be_broken(desk, job) or _open_pledge(desk, job):
+        return
+    keep_promises(desk)
+    if _keep(desk, job, promise):
+        desk.wake(promise.start)
+    elif sitting := earliest(desk, job, max(promise.start, desk.now)):
+        _give(desk, job, sitting)
+    else:
+        _withdraw(desk, job)
+
+
+def _open_pledge(desk: Desk, job: Job) -> Pledge | None:
+    """What is being freed for the gang, if that still goes on."""
+    pledge = job.life.pledge
+    return pledge if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats) else None
 
 
 def keep_start(desk: Desk, job: Job) -> bool:
@@ -179,14 +203,19 @@ def promise(desk: Desk, job: Job) -> bool:
     sitting = earliest(desk, job)
     if sitting is None:
         return _promise_without_time(desk, job) if has_waited_out(desk, job) else _withdraw(desk, job)
-    desk.take(sitting)
     desk.promised += 1
+    _give(desk, job, sitting)
+    return True
+
+
+def _give(desk: Desk, job: Job, sitting: "Sitting | AsPromised") -> None:
+    """Take the room out, and tell the gang where the start is not the one that it knows."""
+    desk.take(sitting)
     desk.wake(sitting.start)
     if isinstance(sitting, Sitting) and not (job.life.promise and job.life.promise.start == sitting.start):
         desk.act(
             Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
         )
-    return True
 
 
 def settle_seats(desk: Desk) -> None:
