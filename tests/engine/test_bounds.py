@@ -387,6 +387,15 @@ def test_a_promised_turn_that_a_higher_priority_takes_moves_in_the_same_plan():
     assert [(act.why, act.promise and act.promise.broken) for act in moved] == [(Break.HIGHER_PRIORITY, 1)]
 
 
+def test_a_promise_that_the_queue_cannot_keep_is_told_before_its_gang_may_start():
+    world = low_and_high(drawn("8 8", *queues(max_running=1)))
+    seat(world, gang("s", queue="research", run_s=300), "n1", at=SECOND)
+
+    assert told(world, SECOND) == "low>301@n0,n1"
+    moved = [act for act in decide(world.view(), SECOND, POLICY).actions if isinstance(act, Reserve)]
+    assert [(act.why, act.promise and act.promise.broken) for act in moved] == [(Break.OVERRUN, 1)]
+
+
 def test_where_nobody_knows_when_the_turn_comes_back_the_promise_is_withdrawn():
     high = gang("high", queue="research", priority=1)
     world = low_and_high(drawn("8 8", *queues(max_running=1)), high)

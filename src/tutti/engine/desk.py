@@ -172,6 +172,10 @@ class Desk:
         """Note a stay whose seats were taken."""
         self._stays[job.gang.name] = (start, end, job, seats, receipts)
 
+    def kept(self, job: Job) -> Stay | None:
+        """The stay of a gang whose seats were taken in this pass."""
+        return self._stays.get(job.gang.name)
+
     def decided(self) -> Iterator[Decided]:
         """Stays decided in this pass, whether their seats are taken yet or not."""
         yield from (stay[:4] for stay in self._stays.values())

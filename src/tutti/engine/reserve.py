@@ -54,20 +54,24 @@ def keep_promises(desk: Desk, but: str = "") -> None:
 
 
 def keep_aside(desk: Desk, job: Job) -> None:
-    """Who may not start now keeps a promise that a higher priority may break, or is told that it moves a little.
+    """Who may not start now keeps its promise beside those who came before, or is told that it moves a little.
 
-    Who came before has taken what it needs; who comes after is not to have the rest.
+    Who comes after is not to have the room, even if a higher priority might.
     """
     promise = job.life.promise
-    if promise is None or promise.start >= NEVER or not _may_be_broken(desk, job) or _open_pledge(desk, job):
+    if promise is None or promise.start >= NEVER or _open_pledge(desk, job):
         return
     keep_promises(desk)
-    if _keep(desk, job, promise):
-        desk.wake(promise.start)
-    elif sitting := earliest(desk, job, max(promise.start, desk.now)):
-        _give(desk, job, sitting)
-    else:
+    start = max(promise.start, desk.now)
+    if _may_be_broken(desk, job) and not _keep(desk, job, promise) and (sitting := earliest(desk, job, start)):
+        sitting.take(desk)
+    kept = desk.kept(job)
+    if kept is None:
         _withdraw(desk, job)
+        return
+    desk.wake(kept[0])
+    if kept[0] > start:
+        _tell(desk, job, kept[0], kept[1], kept[3])
 
 
 def _open_pledge(desk: Desk, job: Job) -> Pledge | None:
@@ -203,19 +207,18 @@ def promise(desk: Desk, job: Job) -> bool:
     sitting = earliest(desk, job)
     if sitting is None:
         return _promise_without_time(desk, job) if has_waited_out(desk, job) else _withdraw(desk, job)
+    desk.take(sitting)
     desk.promised += 1
-    _give(desk, job, sitting)
+    desk.wake(sitting.start)
+    if isinstance(sitting, Sitting) and not (job.life.promise and job.life.promise.start == sitting.start):
+        _tell(desk, job, sitting.start, sitting.end, sitting.seats)
     return True
 
 
-def _give(desk: Desk, job: Job, sitting: "Sitting | AsPromised") -> None:
-    """Take the room out, and tell the gang where the start is not the one that it knows."""
-    desk.take(sitting)
-    desk.wake(sitting.start)
-    if isinstance(sitting, Sitting) and not (job.life.promise and job.life.promise.start == sitting.start):
-        desk.act(
-            Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
-        )
+def _tell(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> None:
+    """Tell the gang of a start that it does not know."""
+    renewed = _renewed(desk, job, start, end, seats)
+    desk.act(Reserve(job.gang.name, desk.view.number, promise=renewed, why=_why(desk, job, start)))
 
 
 def settle_seats(desk: Desk) -> None:
@@ -229,20 +232,20 @@ def settle_seats(desk: Desk) -> None:
             desk.act(Reserve(name, desk.view.number, promise=renewed))
 
 
-def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
+def _renewed(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> Promise:
     old = job.life.promise
-    later = old is not None and sitting.start > old.start
+    later = old is not None and start > old.start
     given = desk.now if old is None else old.given
     broken = (old.broken if old else 0) + later
-    return Promise(sitting.start, sitting.end, sitting.seats, given, broken, desk.loans.clear(desk.view))
+    return Promise(start, end, seats, given, broken, desk.loans.clear(desk.view))
 
 
-def _why(desk: Desk, job: Job, sitting: Sitting) -> str:
+def _why(desk: Desk, job: Job, start: int) -> str:
     """What moved a promise; '' for a new one."""
     old = job.life.promise
     if old is None:
         return ""
-    if sitting.start < old.start:
+    if start < old.start:
         return Break.BETTER_START
     nodes = [desk.view.nodes[node] for held in old.seats for node in held.nodes if node < len(desk.view.nodes)]
     if any(node is None or node.state for node in nodes):

@@ -52,6 +52,7 @@ class _Pass:
         self.stays = self.running.copy()
         self.turns = {stay.gang: (stay.begin, stay.end) for stay in self.stays}
         """From when to when each gang runs, or was promised to run."""
+        self.seats: dict[str, tuple[Seats, ...]] = {}
         self.actions: list[AnyAction] = []
         self.answers: dict[str, Reason] = {}
         self.blocked: list[Job] = []
@@ -98,20 +99,20 @@ class _Pass:
                 self._hold(job, promise, begin) or self._first(job, begin)
 
     def _keep_aside(self, job: Job) -> None:
-        """Who may not start keeps a promise that may be broken where there is still room, and is told where not."""
+        """Who may not start keeps its promise where there is still room, and is told where not."""
         old = job.life.promise
-        if old is None or old.start >= NEVER or not self._may_be_broken(job):
+        if old is None or old.start >= NEVER:
             return
         self._keep_promises(self.unkept)
         self.unkept = []
         begin = max(old.start, self.now)
-        if self._hold(job, old, begin) or self._take(job, begin, promised=True):
-            return
-        found = self._first(job, begin)
-        if found is not None:
-            self._tell(job, found)
-        else:
-            self.actions.append(Reserve(job.gang.name, self.view.number, why=Break.HIGHER_PRIORITY))
+        if self._may_be_broken(job):
+            self._hold(job, old, begin) or self._first(job, begin)
+        if job.gang.name not in self.turns:
+            self.actions.append(Reserve(job.gang.name, self.view.number, why=Break.OVERRUN))
+        elif self.turns[job.gang.name][0] > begin:
+            start, end = self.turns[job.gang.name]
+            self._tell(job, Promise(start, end, self.seats[job.gang.name], self.now))
 
     def _hold(self, job: Job, promise: Promise, begin: int) -> bool:
         """Take the very seats that were promised, if they are still free for the whole stay."""
@@ -284,7 +285,8 @@ class _Pass:
             asks = {name: amount * members for name, amount in ask.items()}
             self.stays.append(Stay(node, job.gang.name, begin, end, asks, promised))
         nodes = sorted(counts, key=lambda node: int(self.view.line[node]))
-        return (Seats(tuple(nodes), tuple(counts[node] for node in nodes)),)
+        seats = self.seats[job.gang.name] = (Seats(tuple(nodes), tuple(counts[node] for node in nodes)),)
+        return seats
 
     def _most(self, gang: Gang, fits: dict[int, int], anywhere: bool = False) -> int:
         """The most members that can sit together as they must."""
