@@ -11,7 +11,20 @@ from tests.drive import histories
 from tutti.drive.account import Counting, Spent
 from tutti.drive.ledger import Ledger, LedgerState
 from tutti.engine import events as ev
-from tutti.engine.model import MINUTE, SECOND, NodeState, Pledge, Progress, Promise, State, Token
+from tutti.engine.model import (
+    MINUTE,
+    SECOND,
+    Gang,
+    NodeState,
+    Pledge,
+    Progress,
+    Promise,
+    Role,
+    Seats,
+    Shape,
+    State,
+    Token,
+)
 from tutti.engine.plan import Reason
 from tutti.engine.world import World
 
@@ -189,6 +202,30 @@ def test_a_broken_gang_holds_degraded_and_is_repaired_at_the_price_of_a_resize()
     book.enter(ev.MemberLost(10 * SECOND, "a", 0, (1,), (2,)))
     book.enter(ev.Resized(20 * SECOND, "a", (seats(book.world, "n0*4"),)), ev.Running(25 * SECOND, "a"))
     assert book.seconds(30) == {"useful-kept": 60, "degraded": 20, "resize": 20, "no-demand": 140}
+
+
+def insured():
+    """Three workers and a spare for them."""
+    card = (Shape({"gpu": 1}),)
+    return Gang("a", (Role("worker", 3, shapes=card), Role("spare", 1, shapes=card, spare_for="worker")))
+
+
+def test_a_spare_that_stands_by_is_idle_whatever_its_gang_does_and_counts_when_it_steps_in():
+    book = Book("4 4", Counting.RUN_TIME).run(insured(), "n0*2 n1", "n1", up=2 * SECOND)
+    assert book.seconds(10) == {"held-starting": 6, "useful-kept": 24, "reserved-idle": 10, "no-demand": 40}
+    book.enter(ev.MemberLost(10 * SECOND, "a", 0, (0,), (1,)))
+    book.enter(ev.Resized(15 * SECOND, "a", (seats(book.world, "n0 n1*2"), Seats())))
+    book.enter(ev.Running(20 * SECOND, "a"), ev.Ended(30 * SECOND, "a"))
+    report = book.ledger.report(book.world, 30 * SECOND)
+    spent = {"useful-kept": 24 + 30, "held-starting": 6, "degraded": 10, "resize": 15, "reserved-idle": 10 + 5}
+    assert {what: amount // SECOND for what, amount in report.gangs["a"].items()} == spent
+    assert sum(report.total.values()) == report.installed == 240 * SECOND
+
+
+def test_a_spare_earns_nothing_by_the_steps_of_the_others_and_is_no_part_of_their_size():
+    book = Book("4", Counting.STEPS).run(insured(), "n0*3", "n0").enter(told("a", 10, 10), told("a", 20, 20))
+    assert book.seconds(20) == {"useful-kept": 60, "reserved-idle": 20}
+    assert [members for members, _, _ in book.ledger.speeds("a")] == [3]
 
 
 def test_nodes_out_of_service_are_broken_and_others_work_is_foreign():

@@ -11,11 +11,12 @@ from tutti.engine.decide import decide
 from tutti.engine.edit import SetQueue, edited
 from tutti.engine.explain import explain
 from tutti.engine.forecast import roll
-from tutti.engine.model import HOUR, SECOND, Bound, Coupling, Kind, Queue, Resizing, Seats, Token
-from tutti.engine.plan import Grow, Plan, Start
-from tutti.engine.policy import Order, Policy, Reservation, Term
+from tutti.engine.model import HOUR, SECOND, Bound, Coupling, Gang, Kind, Queue, Resizing, Seats, Token
+from tutti.engine.plan import Grow, Plan, Reserve, Start
+from tutti.engine.policy import Break, Order, Policy, Reservation, Term
 from tutti.engine.remedy import remedies
 from tutti.engine.twin import world_of
+from tutti.engine.world import World
 from tutti.views.why import sentence
 
 POLICY = Policy()
@@ -365,3 +366,54 @@ def test_all_who_wait_for_a_bound_hear_the_same():
     answers = decide(world.view(), 0, POLICY).answers
 
     assert answers["w0"] is answers["w1"] is answers["w2"]
+
+
+def low_and_high(world: World, *ahead: Gang) -> World:
+    """A gang that is promised a start at 100 s on both nodes; then others come before it."""
+    seat(world, gang("r", 1, 8, queue="other", run_s=100), "n0")
+    submit(world, gang("low", 2, 8, queue="research", run_s=100))
+    assert told(world) == "low>100@n0,n1"
+    carry_out(world, decide(world.view(), 0, POLICY), 0, settle=True)
+    return submit(world, *ahead, at=SECOND)
+
+
+def test_a_promised_turn_that_a_higher_priority_takes_moves_in_the_same_plan():
+    high = gang("high", queue="research", run_s=200, priority=1)
+    world = low_and_high(drawn("8 8", *queues(max_running=1)), high)
+    world.apply(ev.Ended(100 * SECOND, "r"))
+
+    assert told(world, 100 * SECOND) == "high@n0 low>300@n0,n1"
+    moved = [act for act in decide(world.view(), 100 * SECOND, POLICY).actions if isinstance(act, Reserve)]
+    assert [(act.why, act.promise and act.promise.broken) for act in moved] == [(Break.HIGHER_PRIORITY, 1)]
+
+
+def test_a_promise_that_the_queue_cannot_keep_is_told_before_its_gang_may_start():
+    world = low_and_high(drawn("8 8", *queues(max_running=1)))
+    seat(world, gang("s", queue="research", run_s=300), "n1", at=SECOND)
+
+    assert told(world, SECOND) == "low>301@n0,n1"
+    moved = [act for act in decide(world.view(), SECOND, POLICY).actions if isinstance(act, Reserve)]
+    assert [(act.why, act.promise and act.promise.broken) for act in moved] == [(Break.OVERRUN, 1)]
+
+
+def test_where_nobody_knows_when_the_turn_comes_back_the_promise_is_withdrawn():
+    high = gang("high", queue="research", priority=1)
+    world = low_and_high(drawn("8 8", *queues(max_running=1)), high)
+    world.apply(ev.Ended(100 * SECOND, "r"))
+
+    assert told(world, 100 * SECOND) == "high@n0 low>none low:QuotaReached"
+
+
+def test_room_that_a_higher_priority_leaves_to_a_promise_is_not_for_those_behind():
+    high = gang("high", queue="other", priority=1, after=("finished:nobody",))
+    late = gang("late", queue="other", run_s=1000, submitted=SECOND)
+    world = low_and_high(drawn("8 8", *queues(max_running=1)), high, late)
+    seat(world, gang("short", queue="research", run_s=50), "n1", at=SECOND)
+
+    assert told(world, SECOND, BY_AGE) == "late>200@n0 high:DependencyWait low:QuotaReached"
+
+
+def test_a_promise_behind_the_head_of_a_strict_queue_moves_with_it():
+    world = low_and_high(drawn("8 8", *queues(strict=True)), gang("high", 2, 8, queue="research", run_s=50, priority=1))
+
+    assert told(world, SECOND) == "high>100@n0,n1 low>150@n0,n1"

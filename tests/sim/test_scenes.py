@@ -195,6 +195,12 @@ def test_spares_the_insured_goes_on_at_once_and_the_hopeful_waits_for_cards():
     assert held(variant, "insured") == [5, 4, 4]
     assert variant.record.interruptions[hopeful] == 1
     assert end(variant, "hopeful") > end(variant, "insured") + 90 * MINUTE
+    driver = variant.simulation.driver
+    assert driver.ledger is not None
+    sheets = driver.ledger.report(driver.world, variant.end).gangs
+    # Three hours of four workers each; the spare stood by for ninety minutes.
+    assert [sheets[name]["useful-kept"] for name in ("hopeful", "insured")] == [720 * MINUTE, 720 * MINUTE]
+    assert sheets["insured"]["reserved-idle"] == 90 * MINUTE
 
 
 HUGE = """

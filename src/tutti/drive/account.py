@@ -53,7 +53,11 @@ class Account(msgspec.Struct):
     counts: Counting
     at: int
     devices: int = 0
+    """Those of its members that compute, or are to."""
+    spares: int = 0
+    """Those of members that stand by to replace a lost one: they do nothing."""
     members: int = 0
+    """How many compute, or are to."""
     pace: tuple[int, int] = (1, 1)
     """Speed now and at the wanted size."""
     phase: Spent | None = Spent.STARTING
@@ -88,6 +92,8 @@ class Account(msgspec.Struct):
             return
         self.at = now
         amount = self.devices * elapsed
+        if self.spares:
+            self._add(Spent.RESERVED, self.spares * elapsed)
         if self.phase is not None:
             self._add(self.phase, amount)
         elif self.counts is Counting.RUN_TIME:

@@ -203,7 +203,7 @@ class Ledger:
         self.idle, self.closed, self._speeds = state.idle, state.closed, state.speeds
         self.recent = OrderedDict(state.recent)
         self.accounts = {account.name: account for account in state.accounts}
-        self._held = sum(account.devices for account in state.accounts)
+        self._held = sum(account.devices + account.spares for account in state.accounts)
 
     def _reported(
         self, total: dict[Spent, int], queues: dict[str, dict[Spent, int]], gangs: dict[str, Sheet]
@@ -348,14 +348,14 @@ class Ledger:
         account.queue = job.gang.queue
         if life.state is not State.DRAINING:
             account.phase = PHASES.get(life.state)
-        devices = _devices(job.gang, life.seats, self.resource)
-        self._held += devices - account.devices
-        account.devices = devices
-        account.members = sum(held.members for held in life.seats)
+        self._held -= account.devices + account.spares
+        account.devices, account.spares = _devices(job.gang, life.seats, self.resource)
+        self._held += account.devices + account.spares
+        account.members = _computing(job.gang, life.seats)
         account.pace = pace(job.gang, life.seats) if life.seats and job.gang.speed.points else (1, 1)
 
     def _close(self, account: Account, state: State) -> None:
-        self._held -= account.devices
+        self._held -= account.devices + account.spares
         account.end(self.at, state)
         del self.accounts[account.name]
         _add_all(self.closed.setdefault(account.queue, {}), account.amounts)
@@ -447,12 +447,18 @@ def _node_of(world: World, event: ev.Event) -> int | None:
     return world.node_index.get(event.node) if isinstance(event, ev.NodeTurned | ev.NodeGone) else None
 
 
-def _devices(gang: Gang, seats: tuple[Seats, ...], resource: str) -> int:
-    return sum(
-        held.members * role.shapes[held.shape].ask.get(resource, 0)
-        for role, held in zip(gang.roles, seats, strict=False)
-        if held.nodes
-    )
+def _devices(gang: Gang, seats: tuple[Seats, ...], resource: str) -> tuple[int, int]:
+    """Devices of members that compute, and of those that only stand by."""
+    found = [0, 0]
+    for role, held in zip(gang.roles, seats, strict=False):
+        if held.nodes:
+            found[bool(role.spare_for)] += held.members * role.shapes[held.shape].ask.get(resource, 0)
+    return found[0], found[1]
+
+
+def _computing(gang: Gang, seats: tuple[Seats, ...]) -> int:
+    """Members that do not only stand by."""
+    return sum(held.members for role, held in zip(gang.roles, seats, strict=False) if not role.spare_for)
 
 
 def _on_nodes(gang: Gang, given: list[tuple[Seats, ...]], resource: str) -> dict[int, int]:

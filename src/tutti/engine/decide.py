@@ -22,6 +22,7 @@ from .reclaim import has_rights, reclaim
 from .repair import drain, mend
 from .reserve import (
     hold_targets,
+    keep_aside,
     keep_promises,
     keep_start,
     list_promises,
@@ -101,7 +102,7 @@ def place_in_turn(desk: Desk) -> None:
             first.add(slot)
             if desk.promised >= max(policy.reserve.depth, 1):
                 turns, first, passed_over = _behind(desk, first), None, 0
-        if "" in desk.strict_queues:
+        if "" in desk.strict_queues and not desk.unseen:
             break
         known = hopeless_kinds(desk) if several else 0
         if known > passed_over or (known and fruitless >= ONCE_MORE and learned < desk.rooms.learned):
@@ -123,9 +124,11 @@ def _behind(desk: Desk, first: set[int]) -> Iterator[int]:
 def consider(desk: Desk, job: Job) -> None:
     """Start a gang, promise it a start, or leave it waiting."""
     card = desk.card(job)
-    if is_hopeless(desk, job, card) or gate(desk, job) or over_quota(desk, job):
+    desk.unseen.discard(job.gang.name)
+    if is_hopeless(desk, job, card):
         return
-    if job.gang.queue in desk.strict_queues:
+    if may_not_start(desk, job):
+        keep_aside(desk, job)
         return
     if desk.unkept:
         keep_promises(desk, job.gang.name)
@@ -142,6 +145,13 @@ def consider(desk: Desk, job: Job) -> None:
         promise(desk, job)
     if desk.rules.sliced:
         desk.blocked.append(job)
+
+
+def may_not_start(desk: Desk, job: Job) -> bool:
+    """Whether the gang is kept from starting whatever room there is: by others before it, a gate, or its queue."""
+    if "" in desk.strict_queues or gate(desk, job) or over_quota(desk, job):
+        return True
+    return job.gang.queue in desk.strict_queues
 
 
 def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:

@@ -71,6 +71,8 @@ class Desk:
         self._stays: dict[str, Stay] = {}
         self.unkept: dict[str, Job] = {}
         """Gangs whose standing promise is not taken out of the profile yet."""
+        self.unseen: set[str] = set()
+        """Gangs with a standing promise or pledge whose turn has not come yet."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
         self.promised = 0
@@ -169,6 +171,10 @@ class Desk:
     def seated(self, job: Job, start: int, end: int, seats: tuple[Seats, ...], receipts: list[int]) -> None:
         """Note a stay whose seats were taken."""
         self._stays[job.gang.name] = (start, end, job, seats, receipts)
+
+    def kept(self, job: Job) -> Stay | None:
+        """The stay of a gang whose seats were taken in this pass."""
+        return self._stays.get(job.gang.name)
 
     def decided(self) -> Iterator[Decided]:
         """Stays decided in this pass, whether their seats are taken yet or not."""

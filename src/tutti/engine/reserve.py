@@ -32,6 +32,7 @@ def list_promises(desk: Desk) -> None:
     """Standing promises and pledges, in the order in which they fall due."""
     standing = sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name))
     desk.unkept = {job.gang.name: job for job in standing}
+    desk.unseen = {job.gang.name for job in standing}
 
 
 def keep_promises(desk: Desk, but: str = "") -> None:
@@ -41,8 +42,8 @@ def keep_promises(desk: Desk, but: str = "") -> None:
     """
     mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
-        pledge, promise = job.life.pledge, job.life.promise
-        if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats):
+        pledge, promise = _open_pledge(desk, job), job.life.promise
+        if pledge is not None:
             _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             start = max(promise.start, desk.now)
@@ -50,6 +51,33 @@ def keep_promises(desk: Desk, but: str = "") -> None:
             if sitting is not None:
                 sitting.take(desk)
     desk.unkept = {} if mine is None else {but: mine}
+
+
+def keep_aside(desk: Desk, job: Job) -> None:
+    """Who may not start now keeps its promise beside those who came before, or is told that it moves a little.
+
+    Who comes after is not to have the room, even if a higher priority might.
+    """
+    promise = job.life.promise
+    if promise is None or promise.start >= NEVER or _open_pledge(desk, job):
+        return
+    keep_promises(desk)
+    start = max(promise.start, desk.now)
+    if _may_be_broken(desk, job) and not _keep(desk, job, promise) and (sitting := earliest(desk, job, start)):
+        sitting.take(desk)
+    kept = desk.kept(job)
+    if kept is None:
+        _withdraw(desk, job)
+        return
+    desk.wake(kept[0])
+    if kept[0] > start:
+        _tell(desk, job, kept[0], kept[1], kept[3])
+
+
+def _open_pledge(desk: Desk, job: Job) -> Pledge | None:
+    """What is being freed for the gang, if that still goes on."""
+    pledge = job.life.pledge
+    return pledge if pledge is not None and pledge.expires > desk.now and desk.are_there(pledge.seats) else None
 
 
 def keep_start(desk: Desk, job: Job) -> bool:
@@ -183,10 +211,14 @@ def promise(desk: Desk, job: Job) -> bool:
     desk.promised += 1
     desk.wake(sitting.start)
     if isinstance(sitting, Sitting) and not (job.life.promise and job.life.promise.start == sitting.start):
-        desk.act(
-            Reserve(job.gang.name, desk.view.number, promise=_renewed(desk, job, sitting), why=_why(desk, job, sitting))
-        )
+        _tell(desk, job, sitting.start, sitting.end, sitting.seats)
     return True
+
+
+def _tell(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> None:
+    """Tell the gang of a start that it does not know."""
+    renewed = _renewed(desk, job, start, end, seats)
+    desk.act(Reserve(job.gang.name, desk.view.number, promise=renewed, why=_why(desk, job, start)))
 
 
 def settle_seats(desk: Desk) -> None:
@@ -200,20 +232,20 @@ def settle_seats(desk: Desk) -> None:
             desk.act(Reserve(name, desk.view.number, promise=renewed))
 
 
-def _renewed(desk: Desk, job: Job, sitting: Sitting) -> Promise:
+def _renewed(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> Promise:
     old = job.life.promise
-    later = old is not None and sitting.start > old.start
+    later = old is not None and start > old.start
     given = desk.now if old is None else old.given
     broken = (old.broken if old else 0) + later
-    return Promise(sitting.start, sitting.end, sitting.seats, given, broken, desk.loans.clear(desk.view))
+    return Promise(start, end, seats, given, broken, desk.loans.clear(desk.view))
 
 
-def _why(desk: Desk, job: Job, sitting: Sitting) -> str:
+def _why(desk: Desk, job: Job, start: int) -> str:
     """What moved a promise; '' for a new one."""
     old = job.life.promise
     if old is None:
         return ""
-    if sitting.start < old.start:
+    if start < old.start:
         return Break.BETTER_START
     nodes = [desk.view.nodes[node] for held in old.seats for node in held.nodes if node < len(desk.view.nodes)]
     if any(node is None or node.state for node in nodes):

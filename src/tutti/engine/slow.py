@@ -52,6 +52,7 @@ class _Pass:
         self.stays = self.running.copy()
         self.turns = {stay.gang: (stay.begin, stay.end) for stay in self.stays}
         """From when to when each gang runs, or was promised to run."""
+        self.seats: dict[str, tuple[Seats, ...]] = {}
         self.actions: list[AnyAction] = []
         self.answers: dict[str, Reason] = {}
         self.blocked: list[Job] = []
@@ -84,7 +85,7 @@ class _Pass:
         behind = Turns(self.view, self.now, backfilling(self.policy), self.shares)
         yield from (slot for slot in behind if slot not in seen)
 
-    def _keep_promises(self, waiting: list[Job], but: Job) -> None:
+    def _keep_promises(self, waiting: list[Job], but: Job | None = None) -> None:
         """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits.
 
         Whoever is looked at first does without: it is about to find the best there is beside the others.
@@ -92,12 +93,26 @@ class _Pass:
         promised = [(job.life.promise, job) for job in waiting if job.life.promise is not None]
         if any(job.life.pledge is not None for job in waiting):
             raise Beyond("pledges")
-        highest = self._highest()
-        breakable = Break.HIGHER_PRIORITY in self.policy.reserve.breaks
         for promise, job in sorted(promised, key=lambda p: (p[0].start, p[1].gang.name)):
-            if job is not but and promise.start < NEVER and not (breakable and job.gang.priority < highest):
+            if job is not but and promise.start < NEVER and not self._may_be_broken(job):
                 begin = max(promise.start, self.now)
                 self._hold(job, promise, begin) or self._first(job, begin)
+
+    def _keep_aside(self, job: Job) -> None:
+        """Who may not start keeps its promise where there is still room, and is told where not."""
+        old = job.life.promise
+        if old is None or old.start >= NEVER:
+            return
+        self._keep_promises(self.unkept)
+        self.unkept = []
+        begin = max(old.start, self.now)
+        if self._may_be_broken(job):
+            self._hold(job, old, begin) or self._first(job, begin)
+        if job.gang.name not in self.turns:
+            self.actions.append(Reserve(job.gang.name, self.view.number, why=Break.OVERRUN))
+        elif self.turns[job.gang.name][0] > begin:
+            start, end = self.turns[job.gang.name]
+            self._tell(job, Promise(start, end, self.seats[job.gang.name], self.now))
 
     def _hold(self, job: Job, promise: Promise, begin: int) -> bool:
         """Take the very seats that were promised, if they are still free for the whole stay."""
@@ -116,6 +131,7 @@ class _Pass:
         ahead = self.strict.get("") or self.strict.get(job.gang.queue)
         if token or ahead:
             self.answers[name] = Reason(token or Token.BEHIND_OTHERS)
+            self._keep_aside(job)
             return
         self._keep_promises(self.unkept, job)
         self.unkept = []
@@ -142,11 +158,15 @@ class _Pass:
         old, breaks = job.life.promise, self.policy.reserve.breaks
         if old is None or Break.BETTER_START in breaks or not self.now < old.start < NEVER:
             return False
-        if Break.HIGHER_PRIORITY in breaks and job.gang.priority < self._highest():
+        if self._may_be_broken(job):
             return False
         kept = self._hold(job, old, old.start) or self._take(job, old.start, promised=True) is not None
         self.promised += kept
         return kept
+
+    def _may_be_broken(self, job: Job) -> bool:
+        """Whether a gang of higher priority is waiting without a promise of its own."""
+        return Break.HIGHER_PRIORITY in self.policy.reserve.breaks and job.gang.priority < self._highest()
 
     def _highest(self) -> int:
         """The highest priority of those who wait without a promise."""
@@ -197,8 +217,12 @@ class _Pass:
         return None
 
     def _give(self, job: Job, new: Promise) -> None:
-        """Tell of a promise that is new or at another time."""
+        """Promise a start."""
         self.promised += 1
+        self._tell(job, new)
+
+    def _tell(self, job: Job, new: Promise) -> None:
+        """Tell of a promise that is new or at another time."""
         old = job.life.promise
         if old is None or old.start != new.start:
             broken = old.broken + (new.start > old.start) if old else 0
@@ -261,7 +285,8 @@ class _Pass:
             asks = {name: amount * members for name, amount in ask.items()}
             self.stays.append(Stay(node, job.gang.name, begin, end, asks, promised))
         nodes = sorted(counts, key=lambda node: int(self.view.line[node]))
-        return (Seats(tuple(nodes), tuple(counts[node] for node in nodes)),)
+        seats = self.seats[job.gang.name] = (Seats(tuple(nodes), tuple(counts[node] for node in nodes)),)
+        return seats
 
     def _most(self, gang: Gang, fits: dict[int, int], anywhere: bool = False) -> int:
         """The most members that can sit together as they must."""

@@ -15,7 +15,7 @@ DAY = 86_400 * SECOND
 SHORT_S = 10
 """Shorter jobs count as this long in a slowdown, as is usual, or they would be all of the mean."""
 IDLE = frozenset({"reserved-idle", "fragmented-idle", "quota-idle", "no-demand", "broken", "foreign"})
-"""Parts of the ledger in which no job of ours held the devices."""
+"""Parts of the ledger in which no job of ours held the devices, or only for a spare."""
 LOOSE = "json_valid(CAST(gang AS TEXT)) AND json_extract(CAST(gang AS TEXT), '$.roles[0].coupling') = 'loose'"
 ENDED = f"""
 SELECT submitted, started, ended, state, device_us, CASE WHEN {LOOSE} THEN devices / max(members, 1) ELSE devices END

@@ -15,7 +15,7 @@ MEANS = {
     "resize": "changing size",
     "degraded": "slower than its best",
     "held-starting": "waiting for all members to be up",
-    "reserved-idle": "kept for a promise",
+    "reserved-idle": "kept for a promise, or as a spare",
     "fragmented-idle": "free, but nobody fits",
     "quota-idle": "free, but limits forbid it",
     "no-demand": "nobody wanted it",

@@ -11,7 +11,7 @@ LEDGER = {
     "snapshot-stall": ("snapshots", "#8e6c8a"),
     "resize": ("changing size", "#a58fc0"),
     "degraded": ("broken gang holds on", "#e07a5f"),
-    "reserved-idle": ("idle, kept for a promise", "#7fb3d5"),
+    "reserved-idle": ("idle, kept for a promise or as a spare", "#7fb3d5"),
     "fragmented-idle": ("idle, nobody who waits fits", "#4f81a8"),
     "quota-idle": ("idle by quota", "#35566f"),
     "no-demand": ("idle, nobody waits", "#e4e7ea"),
