@@ -1,5 +1,6 @@
 """What the pictures show: every policy, in one stretch of time, in units that a person would choose."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -107,3 +108,18 @@ def test_the_legend_lies_below_and_not_on_the_curves(deadlock: tuple[Case, list[
     figure = images.drawn(images.PICTURES["waits-by-width"], *deadlock)
     assert all(axes.get_legend() is None for axes in figure.get_axes())
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["pod-fifo", "balanced"]
+
+
+def test_a_legend_of_long_names_has_as_few_columns_as_it_takes_to_be_read_whole(
+    deadlock: tuple[Case, list[Outcome]],
+) -> None:
+    case, found = deadlock
+    names = [f"{each.called} with {word} words of an author who likes long names" for each in found for word in "ab"]
+    long = [
+        msgspec.structs.replace(each, metrics=msgspec.structs.replace(each.metrics, policy=name))
+        for each, name in zip(found * 2, names, strict=True)
+    ]
+    figure = images.drawn(images.PICTURES["queue"], case, long)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1

@@ -123,6 +123,25 @@ def test_rlscheduler_has_ten_sequences_where_the_log_is_long_enough():
     assert rlscheduler.starts_in(4_000) == [1981, 2756, 2714]
 
 
+@pytest.mark.parametrize(
+    ("jobs", "note"),
+    [
+        (1_500, ["its first 1,024 jobs were played instead"]),
+        (3_005, ["1 of them were played"]),
+        (4_000, ["3 of them were played"]),
+        (10_000, []),
+    ],
+)
+def test_rlscheduler_says_so_where_a_log_is_too_short_for_all_sequences(jobs, note):
+    one = rlscheduler.Entry(0, 1, 1, 1, 1)
+    study = rlscheduler.Study([one] * jobs, Size(4, 4), rlscheduler.starts_in(jobs))
+    assert [each.partition(": ")[2] for each in study.notes] == note
+
+
+def test_what_a_reader_of_a_protocol_has_to_know_is_told_with_the_figures(tmp_path):
+    assert "4 jobs, too few" in played(log(tmp_path, STANDARD), ["fcfs"], Rules("rlscheduler")).notes[0]
+
+
 def test_rlscheduler_knows_only_the_policies_of_the_study(tmp_path):
     with pytest.raises(Misused, match="no policy 'conservative'") as caught:
         played(log(tmp_path, STANDARD), ["conservative"], Rules("rlscheduler"))

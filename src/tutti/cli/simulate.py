@@ -206,7 +206,7 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     bar.clear()
     rows = [{field: getattr(result, field) for field in result.__struct_fields__} for result in found.results]
     if output == "json":
-        more = {"left_out": as_entries(found.left_out), "interrupted": found.interrupted}
+        more = {"left_out": as_entries(found.left_out), "interrupted": found.interrupted, "notes": found.notes}
         click.echo(json.dumps({"schema": "tutti/v1", "protocol": protocol, "results": rows, **more}))
         end_as(found.interrupted)
         return
@@ -216,6 +216,8 @@ def play_protocol(path: Path, protocol: str, policies: tuple[str, ...], rest: di
     lines = [names, *([_plain(row[name]) for name in names] for row in rows)]
     click.echo("\n".join(table([list(column) for column in zip(*lines, strict=True)])))
     list_left_out(found.left_out)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
     if found.interrupted:
         click.echo("interrupted: the policies that had been played by then", err=True)
     end_as(found.interrupted)

@@ -24,6 +24,8 @@ class Played(Data, frozen=True):
     left_out: list[Bad]
     interrupted: bool = False
     """Whether somebody stopped it before every policy had been played."""
+    notes: list[str] = []
+    """What a reader of the figures has to know about how they came about."""
 
 
 THRESHOLD_S = 10

@@ -171,6 +171,17 @@ class Study(msgspec.Struct):
     starts: list[int]
     left_out: list[Bad] = []
 
+    @property
+    def notes(self) -> list[str]:
+        """That a log was too short for all of the sequences."""
+        if len(self.starts) == len(STARTS):
+            return []
+        if len(self.jobs) < min(STARTS) + LENGTH:
+            played = f"its first {min(len(self.jobs), LENGTH):,} jobs were played instead"
+        else:
+            played = f"{len(self.starts)} of them were played"
+        return [f"the log has {len(self.jobs):,} jobs, too few for the {len(STARTS)} sequences of the study: {played}"]
+
     def result(self, policy: str, backfill: bool) -> Result:
         """The average over the sequences."""
         if policy not in {*SCORES, EASY}:

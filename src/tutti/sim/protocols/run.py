@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from tutti.engine.model import Data
 from tutti.engine.policy import Policy
 from tutti.errors import Misused
@@ -36,7 +38,8 @@ def played(
     size = _size(rules.cluster)
     if rules.protocol == "rlscheduler":
         study = rlscheduler.prepare(path, size, exact, rules.skip_bad)
-        return _each((partial(study.result, policy, rules.backfill) for policy in policies), study.left_out)
+        found = _each((partial(study.result, policy, rules.backfill) for policy in policies), study.left_out)
+        return msgspec.structs.replace(found, notes=study.notes)
     chosen = find_policies(policies)
     log = pyss.prepare(path, size, exact, rules.skip_bad)
     return _each((partial(_heard, log, each, told) for each in chosen), log.left_out)

@@ -43,6 +43,8 @@ STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "tutti",
 }
+MOST_COLUMNS = 4
+"""Of a legend; fewer where its names are long."""
 Draw = Callable[[Axes, Case, list[Outcome]], None]
 
 
@@ -91,9 +93,11 @@ def _legend(figure: Figure, panels: list[Axes]) -> None:
     named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     known = [name for name, _ in LEDGER.values() if name in named]
     names = known or list(named)
-    if names:
-        columns = min(len(names), 4)
-        figure.legend([named[name] for name in names], names, loc="outside lower center", ncols=columns)
+    for columns in range(min(len(names), MOST_COLUMNS), 0, -1):
+        legend = figure.legend([named[name] for name in names], names, loc="outside lower center", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _over_time(axes: Axes, found: list[Outcome]) -> None:
