@@ -362,7 +362,8 @@ def main() -> None:
     for name, value in found.items():
         goal, more = GOALS.get(name, (0.0, True))
         met = value >= goal if more else value <= goal
-        report[name] = {"value": round(value, 3), "goal": goal or None, "met": met}
+        yardstick = more and not goal
+        report[name] = {"value": round(value, 3), "goal": None if yardstick else goal, "met": met}
         print(f"{name:26} {value:>10.2f} goal {goal:>6} {'met' if met else 'MISSED'}")
     print(json.dumps(report))
 

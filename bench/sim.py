@@ -33,6 +33,7 @@ GOALS = {
     "jobs_per_s_kth": 10_000,
     "jobs_per_s_lublin": 5_000,
     "jobs_per_s_curie": 10_000,
+    "jobs_per_s_philly": 5_000,
     "jobs_per_s_generated": 10_000,
     "accasim_ratio": 10,
     "accasim_ratio_kth": 10,
@@ -48,6 +49,8 @@ LOGS = {
     "jobs_per_s_lublin": ("lublin/lublin_256.swf", ""),
     # Curie had nodes of 16 processors; seats of single processors would be lists of tens of thousands.
     "jobs_per_s_curie": ("cea-curie-sample/curie_sample.swf", "5832x16"),
+    # At times 12,000 jobs wait.
+    "jobs_per_s_philly": ("philly/philly_jobs.csv", "59x8"),
 }
 POLICY = PRESETS["easy"].policy
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,7 +108,8 @@ def from_log(name: str) -> Callable[[], float | None]:
         if not traces or not (Path(traces) / path).exists():
             return None
         case = prepare(read_trace(Path(traces) / path), Options(cluster=cluster))
-        return speed(Simulation(case.tasks(elastic=False), case.cluster, POLICY, "slot", checked=False), name)
+        played_on = Simulation(case.tasks(elastic=False), case.cluster, POLICY, case.log.resource, checked=False)
+        return speed(played_on, name)
 
     return figure
 

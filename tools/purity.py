@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ENGINE = {
     "tutti.engine", "tutti.errors", "numpy", "msgspec",
-    "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "fractions", "functools",
+    "__future__", "abc", "array", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "fractions", "functools",
     "hashlib", "heapq", "itertools", "math", "operator", "re", "statistics", "string", "tomllib", "types", "typing",
     "weakref",
 }  # fmt: skip

@@ -171,3 +171,13 @@ def test_a_start_that_gets_later_is_explained_by_who_looks_at_everybody():
     (moved,) = plan.actions
     assert isinstance(moved, Reserve)
     assert moved.why == "overrun"
+
+
+def test_a_start_that_a_lost_node_leaves_no_room_for_is_withdrawn_because_of_the_node():
+    world = busy(WHOLE, 8)
+    carry_out(world, decide(world.view(), MINUTE, EASY), MINUTE, settle=True)
+    world.apply(ev.NodeTurned(2 * MINUTE, "n4", NodeState.LOST))
+    told = [each for each in decide(world.view(), 2 * MINUTE, EASY).actions if isinstance(each, Reserve)]
+    assert [(each.gang, each.promise, each.why) for each in told if each.gang == "wide"] == [
+        ("wide", None, "node-lost")
+    ]

@@ -21,6 +21,7 @@ from .order import backfilling, has_own_backfill, steady_until
 from .plan import AnyAction, Plan, Reserve, Start
 from .policy import Break, Policy
 from .releases import late_end
+from .tally import Ints
 from .view import View
 
 LONG = 48
@@ -112,7 +113,7 @@ class Turn:
         """Promise a start to the first who cannot start, and look who of the others starts without delaying it."""
         count, now = self._count, self.now
         if len(self.view.queued) > 1:
-            due = min(count.due.values()) if count.due else NEVER
+            due = count.first_due()
             if due <= now:
                 return False
             self.wake_at = min(due, steady_until(self.view, now, self.policy, cache.standing.lines))
@@ -171,39 +172,40 @@ class Turn:
 
     # -- who fits in
 
-    def _behind(self, line: Sequence[int], at: int, cache: Cache) -> Sequence[int]:
+    def _behind(self, line: Sequence[int], at: int, cache: Cache) -> Sequence[int] | Ints:
         """Everybody behind the one who was promised a start, in the order in which they are tried."""
-        if len(line) == 1 or not self._present().units:
+        if len(line) == 1 or self._present().units < self._count.least:
             return ()
-        others = line[at + 1 :]
-        if has_own_backfill(self.policy):
-            cache.behind.update(self.view, self.now, backfilling(self.policy))
-            first = set(line[: at + 1])
-            others = [slot for slot in cache.behind.only_line() or () if slot not in first]
-        return others
+        if not has_own_backfill(self.policy):
+            return line[at + 1 :]
+        cache.behind.update(self.view, self.now, backfilling(self.policy))
+        others: Sequence[int] = cache.behind.only_line() or ()
+        if len(others) > LONG:
+            slots = np.array(others)
+            return slots[~np.isin(slots, line[: at + 1])]
+        first = set(line[: at + 1])
+        return [slot for slot in others if slot not in first]
 
-    def _fill(self, slots: Sequence[int], head: Asked) -> None:
+    def _fill(self, slots: Sequence[int] | Ints, head: Asked) -> None:
         """Start whoever is gone before the promised start, or finds room beside the seats that are promised."""
-        is_sifted = False
-        while slots:
-            begun = len(self._begun)
-            slots = slots[self._fill_once(slots if is_sifted else slots[:LONG], head) :]
+        while len(slots) and self._present().units >= self._count.least:
+            begun, near = len(self._begun), slots[:LONG]
+            slots = slots[self._fill_once(near.tolist() if isinstance(near, np.ndarray) else near, head) :]
             if len(self._begun) == begun and len(slots) > LONG:
                 # Whoever sits down leaves less room for the others: who is hopeless stays so.
-                slots, is_sifted = self._hopeful(slots, head), True
+                slots = self._hopeful(np.asarray(slots), head)
 
-    def _hopeful(self, slots: Sequence[int], head: Asked) -> list[int]:
+    def _hopeful(self, slots: Ints, head: Asked) -> Ints:
         """Those for whom there may be room, without asking each of a long line."""
-        floor, where = self._present(), np.array(slots)
-        members, amounts, lengths = self._count.columns[:, where]
+        floor = self._present()
+        members, amounts, lengths = self._count.columns[:, slots]
         soon = lengths <= self._horizon.moment - self.now
         fits = np.zeros(len(slots), np.bool_)
-        for amount in set(amounts.tolist()):
-            here = (amounts == amount) & (members <= floor.room(amount))
-            if here.any():
-                fits |= here & (soon | (members <= self._most_aside(amount, head)))
-        found: list[int] = where[fits].tolist()
-        return found
+        for amount in self._count.amounts():
+            if room := floor.room(amount):
+                most = np.where(soon, room, self._most_aside(amount, head))
+                fits |= (amounts == amount) & (members <= most)
+        return slots[fits]
 
     def _fill_once(self, slots: Sequence[int], head: Asked) -> int:
         """Start the first who fits in; how many were looked at."""

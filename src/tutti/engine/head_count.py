@@ -55,6 +55,7 @@ class HeadCount:
         """Through these cells, single numbers take half the time."""
         self.due: dict[int, int] = {}
         """From when on a waiting gang is owed a promise, where it ever is."""
+        self._first_due: int | None = NEVER
         self.ends: list[End] = []
         """Expected ends of running gangs, the first one first."""
         self.held: dict[int, Held] = {}
@@ -70,10 +71,10 @@ class HeadCount:
         """The slot of who stands first in line, where that is known."""
         self._by_age = False
         """Whether nobody passes who came before."""
-        self._least = NEVER
+        self.least = NEVER
         """The least that any waiting gang asks for in all."""
-        self._wanted: dict[int, int] = {}
-        """How many waiting gangs ask for so much in all."""
+        self._wanted: dict[tuple[int, int], int] = {}
+        """How many waiting gangs ask for so many members, and so much for each."""
         self._resource = -1
         self._seats: dict[int, tuple[Seats, ...]] = {}
         self._ours: dict[int, Gang] = {}
@@ -102,10 +103,10 @@ class HeadCount:
     def _read_news(self, view: View, policy: Policy, cache: "Cache") -> None:
         changed: Iterable[int] | None = self._news.since(view)
         if changed is None:
-            self.asked, self.due, self.ends, self.held = {}, {}, [], {}
+            self.asked, self.due, self.ends, self.held, self._first_due = {}, {}, [], {}, NEVER
             self._ours, self._odd, self._resource, self.horizon = {}, set(), -1, None
             self._seats, self._kinds, self.planned = {}, {}, {}
-            self._first, self._least, self._wanted = -1, NEVER, {}
+            self._first, self.least, self._wanted = -1, NEVER, {}
             changed = (*view.queued, *view.seated)
         for slot in changed:
             job = view.jobs[slot]
@@ -130,8 +131,9 @@ class HeadCount:
             if self.horizon is not None:
                 self.horizon.ended(gone)
         elif (asked := self.asked.pop(slot, None)) is not None:
-            self._want(asked.members * asked.amount, -1)
-            self.due.pop(slot, None)
+            self._want(asked.members, asked.amount, -1)
+            if self.due.pop(slot, NEVER) == self._first_due:
+                self._first_due = None
             if slot == self._first:
                 self._first = -1
         if self._odd:
@@ -186,7 +188,7 @@ class HeadCount:
         if is_odd(job) or may_ever_borrow(gang, policy) or (promise is not None and promise.start >= NEVER):
             self._odd.add(slot)
         asked = self.asked[slot] = Asked(low, amount, run_time(job, queue, policy.reserve.quantile))
-        self._want(low * amount, 1)
+        self._want(low, amount, 1)
         if self._first >= 0 and self._passes(gang, view.jobs[self._first]):
             self._first = -1
         if slot >= len(self._members):
@@ -194,19 +196,32 @@ class HeadCount:
             self._members, self._amounts, self._lengths = (column.data for column in self.columns)
         self._members[slot], self._amounts[slot], self._lengths[slot] = asked
         if wait := gang.max_wait or queue.max_wait or policy.reserve.max_wait:
-            self.due[slot] = gang.submitted + wait
+            due = self.due[slot] = gang.submitted + wait
+            if self._first_due is not None:
+                self._first_due = min(self._first_due, due)
         return True
 
-    def _want(self, units: int, sign: int) -> None:
-        """One more gang, or one less, asks for so much in all."""
-        many = self._wanted.get(units, 0) + sign
+    def _want(self, members: int, amount: int, sign: int) -> None:
+        """One more gang, or one less, asks for so many members, and so much for each."""
+        units, kind = members * amount, (members, amount)
+        many = self._wanted.get(kind, 0) + sign
         if many:
-            self._wanted[units] = many
-            self._least = min(self._least, units)
+            self._wanted[kind] = many
+            self.least = min(self.least, units)
         else:
-            del self._wanted[units]
-            if units == self._least:
-                self._least = min(self._wanted, default=NEVER)
+            del self._wanted[kind]
+            if units == self.least:
+                self.least = min((some * each for some, each in self._wanted), default=NEVER)
+
+    def first_due(self) -> int:
+        """From when on any waiting gang is owed a promise."""
+        if self._first_due is None:
+            self._first_due = min(self.due.values(), default=NEVER)
+        return self._first_due
+
+    def amounts(self) -> set[int]:
+        """How much the members of waiting gangs ask for."""
+        return {amount for _, amount in self._wanted}
 
     def _passes(self, gang: Gang, first: Job | None) -> bool:
         return first is None or (gang.submitted, gang.name) <= (first.gang.submitted, first.gang.name)
@@ -220,7 +235,7 @@ class HeadCount:
         """Until when there is nothing to do, because too little is free for anybody and the first in line was told when
         it starts; None where that is not clear."""
         horizon, slot = self.horizon, self._first
-        if self.floor.units >= self._least or horizon is None or self.due or slot not in view.promised:
+        if self.floor.units >= self.least or horizon is None or self.due or slot not in view.promised:
             return None
         wants, promise = self.asked[slot], view.held(slot).life.promise
         if promise is None or promise.start != horizon.moment or not horizon.is_of(wants.members, wants.amount):

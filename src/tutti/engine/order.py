@@ -1,5 +1,6 @@
 """Who goes first: queues take turns by their share, and inside a queue the policy's terms decide, then the name."""
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -212,8 +213,8 @@ class Standing:
         self.demand = Demand()
         """Kept here for `Shares`, which wants to know it between decisions too."""
         self.lines: dict[str, list[Entry]] = {}
-        self._turns: dict[str, list[int]] = {}
-        """The slots of each line."""
+        self._turns: dict[str, array[int]] = {}
+        """The slots of each line, in a row of cells: a long line is read at once that way."""
         self._jobs: dict[int, Job] = {}
         self._places: dict[int, tuple[str, Entry]] = {}
         self._basis: tuple[object, ...] = ()
@@ -290,7 +291,7 @@ class Standing:
             self._merge(name, some)
 
     def _merge(self, name: str, arrived: list[Entry]) -> None:
-        line, turns = self.lines.setdefault(name, []), self._turns.setdefault(name, [])
+        line, turns = self.lines.setdefault(name, []), self._turns.setdefault(name, array("q"))
         if len(arrived) == 1 or len(arrived) * 8 < len(line):
             for entry in arrived:
                 at = bisect_left(line, entry)
@@ -299,7 +300,7 @@ class Standing:
         else:
             line += arrived
             line.sort()
-            turns[:] = map(_slot, line)
+            turns[:] = array("q", map(_slot, line))
 
     def _leave(self, slot: int) -> None:
         self._jobs.pop(slot, None)

@@ -255,9 +255,7 @@ def _why(desk: Desk, job: Job, start: int) -> str:
 
 def _withdraw(desk: Desk, job: Job) -> bool:
     if job.life.promise is not None:
-        passed = job.gang.priority < desk.highest_started
-        why = Break.HIGHER_PRIORITY if passed else Break.OVERRUN
-        desk.act(Reserve(job.gang.name, desk.view.number, promise=None, why=why))
+        desk.act(Reserve(job.gang.name, desk.view.number, promise=None, why=_why(desk, job, NEVER)))
     return False
 
 
