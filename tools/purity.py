@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ENGINE = {
     "tutti.engine", "tutti.errors", "numpy", "msgspec",
-    "__future__", "abc", "array", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "fractions", "functools",
-    "hashlib", "heapq", "itertools", "math", "operator", "re", "statistics", "string", "tomllib", "types", "typing",
-    "weakref",
+    "__future__", "abc", "array", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "fractions",
+    "functools", "hashlib", "heapq", "itertools", "math", "operator", "re", "statistics", "string", "tomllib", "types",
+    "typing", "weakref",
 }  # fmt: skip
 AGENT = {"tutti.train.agent", *sys.stdlib_module_names}
 
