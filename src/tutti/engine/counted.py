@@ -182,7 +182,9 @@ class Turn:
         others: Sequence[int] = cache.behind.only_line() or ()
         if len(others) > LONG:
             slots = np.array(others)
-            return slots[~np.isin(slots, line[: at + 1])]
+            for slot in line[: at + 1]:
+                slots = slots[slots != slot]
+            return slots
         first = set(line[: at + 1])
         return [slot for slot in others if slot not in first]
 
