@@ -123,3 +123,16 @@ def test_a_legend_of_long_names_has_as_few_columns_as_it_takes_to_be_read_whole(
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize(("at", "side"), [(0.1, "left"), (0.95, "right")])
+def test_where_the_last_job_came_is_written_inside_the_picture(
+    deadlock: tuple[Case, list[Outcome]], at: float, side: str
+) -> None:
+    case, found = deadlock
+    until = max(series.shown_until(each.record, each.report.at) for each in found) * HOUR
+    rows = [*case.log.rows[:-1], msgspec.structs.replace(case.log.rows[-1], at=round(at * until))]
+    moved = msgspec.structs.replace(case, log=msgspec.structs.replace(case.log, rows=rows))
+    (words,) = page.queue(moved, found).layout.annotations
+    assert words.text == "last job submitted"
+    assert words.xanchor == side

@@ -22,6 +22,8 @@ FEW = 16
 """So few nodes have their names beside them."""
 FEW_BARS = 120
 """So few bars have their jobs' names in them."""
+ROOM_FOR_WORDS = 0.8
+"""Beyond this part of the width, words stand to the left of what they are about."""
 CONFIG = {"displaylogo": False, "displayModeBar": "hover", "responsive": True}
 
 
@@ -95,11 +97,13 @@ def _lines(found: list[Outcome], curve: Callable[[Outcome], series.Curve], unit:
 def _over_time(figure: go.Figure, case: Case, span: tuple[float, float, Unit]) -> go.Figure:
     """A line where the last job was submitted: what comes after it is only the end of what came before."""
     low, high, unit = span
+    last = case.log.rows[-1].at / HOUR
+    has_room = last < low + ROOM_FOR_WORDS * (high - low)
     figure.add_vline(
-        x=round(case.log.rows[-1].at / HOUR / unit.hours, 4),
+        x=round(last / unit.hours, 4),
         line={"color": QUIET, "width": 1, "dash": "dot"},
         annotation={"text": "last job submitted", "font": {"color": QUIET, "size": 12}},
-        annotation_position="top right",
+        annotation_position="top right" if has_room else "top left",
     )
     return figure.update_xaxes(title=unit.name, range=[low / unit.hours, high / unit.hours])
 
