@@ -53,6 +53,11 @@ def test_version(capsys, arguments):
     [
         pytest.param(["vresion"], "error: there is no command 'vresion'.\n  try: tutti version\n", id="a slip"),
         pytest.param(["zzz"], "error: there is no command 'zzz'.\n  try: tutti --help\n", id="nothing like it"),
+        pytest.param(
+            ["kube", "why", "-n", "team"],
+            "error: -n says whose gang a name is, and no gang is named.\n  try: -n NAMESPACE NAME, or leave out -n\n",
+            id="a namespace without a gang",
+        ),
         pytest.param(["version", "--x"], "error: No such option '--x'.\n  try: tutti version --help\n", id="option"),
     ],
 )

@@ -198,6 +198,9 @@ def test_people_can_ask(play, tmp_path):
         assert "default/b" in command(play, "what-if", "--kube", "--add-nodes", "2x8")
         assert "deserved" in command(play, "queues", "--kube")
         assert plugin(play, "queue", "-o", "name").split() == ["default/a", "default/b"]
+        assert plugin(play, "queue", "-n", "default", "-o", "name").split() == ["default/a", "default/b"]
+        assert not plugin(play, "queue", "-n", "elsewhere", "-o", "name")
+        assert "default/b is waiting" in plugin(play, "why", "b", "-n", "default")
         command(play, "kube", "snapshot", str(tmp_path / "view.json"))
         assert b"default/b" in (tmp_path / "view.json").read_bytes()
 

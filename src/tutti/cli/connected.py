@@ -1,9 +1,12 @@
 """Whom a command asks: the daemon of this box, or (with --kube) a Kubernetes cluster."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from tutti.errors import Misused
 
 if TYPE_CHECKING:
     from tutti.api.client import Client
@@ -50,14 +53,36 @@ def whom(kube: bool, kubeconfig: str | None, context: str | None, settings: str 
 
 
 def only_kube(command: click.Command) -> click.Command:
-    """The same command below `tutti kube`, where the cluster goes without saying."""
+    """The same command below `tutti kube`, where the cluster goes without saying and a namespace may be named."""
     asked = command.callback
     assert asked is not None
 
     def callback(**given: Any) -> Any:
-        return asked(**given, kube=True)
+        namespace = given.pop("namespace", None)
+        return asked(**(given if namespace is None else _inside(namespace, given)), kube=True)
 
-    params = [param for param in command.params if param.name != "kube"]
+    params = [_shared(param) for param in command.params if param.name != "kube"]
+    if not {"user", "name"}.isdisjoint(param.name for param in params):
+        params.append(click.Option(["-n", "--namespace"], metavar="NAME", help="Gangs of this namespace."))
     return click.Command(
         command.name, callback=callback, params=params, help=command.help, short_help=command.short_help
     )
+
+
+def _shared(param: click.Parameter) -> click.Parameter:
+    """An option without `-n`, which is the namespace wherever a cluster is asked."""
+    if "-n" not in param.opts:
+        return param
+    other = copy(param)
+    other.opts = [word for word in param.opts if word != "-n"]
+    return other
+
+
+def _inside(namespace: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The same question about one namespace: whose gangs are listed, or whose gang a name is."""
+    if "user" in given:
+        return {**given, "user": namespace}
+    if not given["name"]:
+        raise Misused("-n says whose gang a name is, and no gang is named.", hint="-n NAMESPACE NAME, or leave out -n")
+    own = "/" in given["name"]
+    return given if own else {**given, "name": f"{namespace}/{given['name']}"}

@@ -343,7 +343,11 @@ def _in_line(job: Job) -> tuple[bool, int, str]:
 
 
 def _is_meant(name: str, user: str, queue: str, who: t.Which) -> bool:
-    return who.user in ("", user) and who.queue in ("", queue) and who.match.lower() in name.lower()
+    return (
+        who.user in ("", user, name.partition("/")[0])
+        and who.queue in ("", queue)
+        and who.match.lower() in name.lower()
+    )
 
 
 def meant(name: str, known: list[str]) -> str:
