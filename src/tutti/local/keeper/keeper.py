@@ -479,6 +479,8 @@ class Keeper:
         everyone = (*self.past, *self.members.values())
         for one in everyone:
             self._drain(one)
+        if self.talk is not None:
+            self.talk.hear_out()
         record = self.record(left)
         self.phase = "ended"
         self.locks.give_all()

@@ -12,6 +12,9 @@ from tutti.train.agent.channel import Hello, Leave, Progress, Request, Word, fro
 from tutti.train.agent.lines import BadLine
 from tutti.train.agent.server import Server
 
+MOST_LAST_TURNS = 256
+"""Turns that are spent on last words; each reads up to 64 KiB of each member's."""
+
 
 class JobTalk:
     """One socket; a gang has one job, but each of its members may speak on it. The first that can resize leads."""
@@ -54,12 +57,23 @@ class JobTalk:
         ]
         return any(asked)
 
+    def hear_out(self) -> None:
+        """What members that are gone had said before: it still lies in the socket."""
+        quiet = 0
+        for _ in range(MOST_LAST_TURNS):
+            # One turn may do no more than let somebody in.
+            quiet = 0 if self._turn() else quiet + 1
+            if quiet > 1:
+                return
+
     def close(self) -> None:
         self._server.close()
 
-    def _turn(self) -> None:
-        for run, word in self._server.turn():
+    def _turn(self) -> bool:
+        heard = self._server.turn()
+        for run, word in heard:
             self._heard(run, word)
+        return bool(heard)
 
     def _heard(self, run: str, word: Word) -> None:
         if isinstance(word, Progress):
