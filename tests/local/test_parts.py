@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import resource
-import selectors
 import socket
 import sys
 import threading
@@ -35,7 +34,6 @@ from tutti.local.held import Course, Held, Origin, Placed, Run, Tasks
 from tutti.local.hooks import Hooks
 from tutti.local.journal import Journal
 from tutti.local.keeper import cgroup, records
-from tutti.local.keeper.talk import JobTalk
 from tutti.local.layout import NoRoom, entering, leaving, seats_of
 from tutti.local.limits import limits_of
 from tutti.local.memory_bill import billed, explained
@@ -49,8 +47,6 @@ from tutti.local.settings import Settings, checked
 from tutti.local.signals import number_of
 from tutti.local.spread import spread
 from tutti.local.variables import Gathering, cleaned, variables
-from tutti.train.agent.channel import Hello, Progress, to_message
-from tutti.train.agent.lines import Lines
 
 # -- devices
 
@@ -281,24 +277,6 @@ def test_the_memory_of_snapshots_is_explained():
     assert found.sources["mem"].endswith(", and the snapshots of --state")
     plain = understand(("python", "loop.py"), {})
     assert explained(plain) is plain
-
-
-def test_what_a_job_said_before_it_ended_is_heard_after_it(tmp_path):
-    path, told = str(tmp_path / "channel"), []
-    with selectors.DefaultSelector() as selector:
-        talk = JobTalk(path, -1, selector, told.append)
-        for run in ("first", "second"):
-            with socket.socket(socket.AF_UNIX) as job:
-                job.connect(path)
-                job.setblocking(False)
-                line = Lines(job)
-                line.send(to_message(Hello(run=run, pid=1)))
-                for step in range(1, 4):
-                    line.send(to_message(Progress(step=step)))
-        talk.hear_out()
-        talk.close()
-    heard = [(one["run"], one["word"]["step"]) for one in told if one["say"] == "heard"]
-    assert sorted(heard) == [(run, step) for run in ("first", "second") for step in range(1, 4)]
 
 
 def test_signals_by_name():
