@@ -21,6 +21,7 @@ from tutti.kube.http import Http, Target
 from tutti.kube.watch import Listener
 
 TICKS = os.sysconf("SC_CLK_TCK")
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Course:
@@ -76,13 +77,20 @@ class Course:
     def start_tutti(self) -> None:
         """Our scheduler, as users start it."""
         self.port = self.port or control_plane.free_port()
-        command = [sys.executable, "-m", "tutti", "kube", "run", "--no-lease", "--port", str(self.port)]
+        kubeconfig = str(self.rig.kubeconfig())
+        self._start("tutti", "kube", "run", "--no-lease", "--port", str(self.port), "--kubeconfig", kubeconfig)
+
+    def start_binder(self, pods: int) -> None:
+        """Somebody who binds without deciding anything."""
+        self._start("bench.kube_binder", str(self.rig.kubeconfig()), str(pods))
+
+    def _start(self, module: str, *words: str) -> None:
         with (self.rig.folder / "tutti.log").open("ab") as log:
-            kubeconfig = str(self.rig.kubeconfig())
             self.process = subprocess.Popen(
-                [*command, "--kubeconfig", kubeconfig],
+                [sys.executable, "-m", module, *words],
                 stdout=log,
                 stderr=log,
+                cwd=ROOT,
                 preexec_fn=control_plane.die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 

@@ -107,11 +107,19 @@ class Http:
 
     async def warm(self, count: int) -> None:
         """Open so many connections ahead of need: handshakes are dear, and come when there is most to do."""
+        most = min(count, self.most)
+        missing = most - len(self._idle) - self._under_way
+        await asyncio.gather(*(self._open_ahead(most) for _ in range(missing)))
+
+    async def _open_ahead(self, most: int) -> None:
         with suppress(Broken):
-            while len(self._idle) + self._under_way < min(count, self.most):
-                wire = await self._connect()
-                wire.is_used = True
+            wire = await self._connect()
+            wire.is_used = True
+            # Somebody may have opened others meanwhile.
+            if len(self._idle) + self._under_way < most:
                 self._idle.append(wire)
+            else:
+                self._drop(wire)
 
     async def _connect(self) -> Wire:
         wire = await Wire.open(self.target)

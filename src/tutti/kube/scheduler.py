@@ -122,7 +122,8 @@ class Scheduler:
         for kind in self.served:
             self.listeners[kind.path] = self._listener(kind)
             self.teller.heed(kind)
-        await asyncio.gather(*(listener.list() for listener in self.listeners.values()))
+        connections = self.api.http.warm(self.config.connections)
+        await asyncio.gather(connections, *(listener.list() for listener in self.listeners.values()))
 
     async def _discover(self, group: asyncio.TaskGroup) -> None:
         """Kinds that are installed later are watched from then on."""
