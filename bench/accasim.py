@@ -1,4 +1,7 @@
-"""AccaSim on a log, for the race in bench/sim.py: fetched from the package index once, run in a process of its own."""
+"""AccaSim on a log, for the race in bench/sim.py: fetched from the package index once, run in a process of its own.
+
+Both keep what came of every job: we in memory, AccaSim in the only way it has, a file.
+"""
 
 import json
 import os
@@ -16,7 +19,7 @@ for name in ("Mapping", "MutableMapping", "Iterable", "Sequence", "Callable"):
 from accasim.base.allocator_class import FirstFit
 from accasim.base.scheduler_class import EASYBackfilling
 from accasim.base.simulator_class import Simulator
-simulator = Simulator("log.swf", "machine.json", EASYBackfilling(FirstFit()), scheduling_output=False,
+simulator = Simulator("log.swf", "machine.json", EASYBackfilling(FirstFit()), scheduling_output=True,
                       statistics_output=False, show_statistics=False)
 begun = time.process_time()
 simulator.start_simulation()

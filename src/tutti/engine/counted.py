@@ -116,7 +116,9 @@ class Turn:
             due = count.first_due()
             if due <= now:
                 return False
-            self.wake_at = min(due, steady_until(self.view, now, self.policy, cache.standing.lines))
+            if not count.by_age:
+                due = min(due, steady_until(self.view, now, self.policy, cache.standing.lines))
+            self.wake_at = due
         head, late = count.asked[line[at]], bisect_right(count.ends, (now, NEVER))
         horizon = self._found(head, late)
         if horizon is None or not self._promise(line[at], head, horizon):
@@ -200,13 +202,14 @@ class Turn:
     def _hopeful(self, slots: Ints, head: Asked) -> Ints:
         """Those for whom there may be room, without asking each of a long line."""
         floor = self._present()
-        members, amounts, lengths = self._count.columns[:, slots]
+        members, amounts, lengths = self._count.columns.take(slots, axis=1)
         soon = lengths <= self._horizon.moment - self.now
-        fits = np.zeros(len(slots), np.bool_)
-        for amount in self._count.amounts():
+        wanted, fits = self._count.amounts(), np.zeros(len(slots), np.bool_)
+        for amount in wanted:
             if room := floor.room(amount):
-                most = np.where(soon, room, self._most_aside(amount, head))
-                fits |= (amounts == amount) & (members <= most)
+                aside = self._most_aside(amount, head)
+                here = (members <= room) & (soon | (members <= aside) if aside else soon)
+                fits |= here & (amounts == amount) if len(wanted) > 1 else here
         return slots[fits]
 
     def _fill_once(self, slots: Sequence[int], head: Asked) -> int:

@@ -69,7 +69,7 @@ class HeadCount:
         """Which percentile of the estimates the ends are."""
         self._first = -1
         """The slot of who stands first in line, where that is known."""
-        self._by_age = False
+        self.by_age = False
         """Whether nobody passes who came before."""
         self.least = NEVER
         """The least that any waiting gang asks for in all."""
@@ -94,7 +94,7 @@ class HeadCount:
             self._basis = basis
             self.which = percentile(policy.reserve.quantile)
             self._applies = counts(policy) and _is_even(view)
-            self._by_age = policy.order.terms == (Term.AGE,) and not policy.order.fair_share
+            self.by_age = policy.order.terms == (Term.AGE,) and not policy.order.fair_share
             self._news = News()
         if self._applies:
             self._read_news(view, policy, cache)
@@ -228,7 +228,7 @@ class HeadCount:
 
     def comes_first(self, slot: int) -> None:
         """Who was found to stand first in line; where age alone decides, only who came before can pass it."""
-        if self._by_age:
+        if self.by_age:
             self._first = slot
 
     def stays_until(self, view: View, now: int) -> int | None:
