@@ -82,8 +82,9 @@ kubectl create token NAME          # of somebody who may list placements.tutti.d
 
 The commands need no port; they read the cluster as the scheduler does: `tutti queue --kube`, `tutti why --kube NAME`,
 `tutti story --kube NAME`, `tutti queues --kube`, `tutti nodes --kube`, `tutti what-if --kube --add-nodes 8x8`. `tutti
-kube queue` and so on are the same, and so is `kubectl tutti queue`. They go by the settings in the ConfigMap `tutti`,
-so that their answers are the scheduler's; where it runs with a file of its own, give them the same `--config FILE`."""
+kube queue` and so on are the same, and so is `kubectl tutti queue`; there `-n NAMESPACE` means what it means to
+kubectl. They go by the settings in the ConfigMap `tutti`, so that their answers are the scheduler's; where it runs
+with a file of its own, give them the same `--config FILE`."""
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -5,11 +5,11 @@ import pytest
 
 from tutti.jobs.kube.declared import Declared, Part
 from tutti.jobs.kube.gang import Facts, Ground, Kin, translate
-from tutti.jobs.kube.objects import LabelSelector, NodeTerm, PodSpec, Taint, Toleration
+from tutti.jobs.kube.objects import LabelSelector, NodeTerm, Pod, PodSpec, Taint, Toleration
 from tutti.jobs.kube.quantity import BadQuantity, amount, quantity
 from tutti.jobs.kube.resources import ask
 from tutti.jobs.kube.select import labels_match, term_matches, tolerates
-from tutti.jobs.kube.wants import Reach, wants
+from tutti.jobs.kube.wants import TAKEN_OVER, Reach, claim_names, claimed, wants
 
 
 @pytest.mark.parametrize(
@@ -161,3 +161,17 @@ def test_what_cannot_be_honoured_is_named():
     assert not wants("ns", asked, {"ns/c": Reach()}).unsupported
     assert "ReadWriteOncePod" in wants("ns", asked, {"ns/c": Reach(alone=True)}).unsupported
     assert wants("ns", asked, {"ns/c": Reach(driver="disks")}).ask["volumes of disks"] == 1
+    assert "of the kind cinder" in wants("ns", asked, {"ns/c": Reach(old="cinder")}).unsupported
+
+
+@pytest.mark.parametrize("kind", TAKEN_OVER)
+def test_a_disk_that_a_driver_took_over_is_refused_and_counts_as_one_of_its_volumes(kind):
+    found = wants("ns", spec(containers=[container("1")], volumes=[{"name": "v", kind: {}}]), {})
+    assert found.unsupported == f"spec.volumes.{kind}"
+    assert found.ask[f"volumes of {TAKEN_OVER[kind]}"] == 1
+
+
+def test_a_volume_that_comes_and_goes_with_its_pod_is_a_claim_named_after_both():
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}, {"name": "plain"}]
+    pod = msgspec.convert({"metadata": {"name": "web"}, "spec": {"volumes": volumes}}, Pod)
+    assert claim_names("ns", claimed(pod)) == ("ns/web-scratch",)
