@@ -289,13 +289,14 @@ class Intake(Groups):
         seen.created, seen.noted = moment(pod.metadata.creation_timestamp), notes(pod)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
-        seen.queue, seen.movable, seen.refused = asked_queue(pod), is_movable(pod), refused(pod)
+        seen.movable, vague = is_movable(pod)
+        seen.queue, seen.refused = asked_queue(pod), refused(pod)
         seen.group = gang_name(seen.namespace, said.group, said.dialect)
         gang = self._enter(seen, said.group, from_pod(pod, said))
         if said.dialect == OURS and (others := for_others(pod)) is not None:
             self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
-        seen.wrong += (*bad, *seen.aside.problems, *strange(pod.metadata))
+        seen.wrong += (*bad, *vague, *seen.aside.problems, *strange(pod.metadata))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
         key = key_of(namespace, spec, self.volumes.claims)
