@@ -12,13 +12,13 @@ from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.errors import Misused, NotFound, TuttiError
-from tutti.jobs.kube.objects import Meta, Thing
+from tutti.jobs.kube.objects import Meta, Pod, Thing
 from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file, from_plugin
 from tutti.kube.http import Broken
 from tutti.kube.kinds import ALWAYS, OF_YUNIKORN, served
-from tutti.kube.watch import Listener
+from tutti.kube.watch import Listener, Stamp, Stamped
 
 
 def test_what_vanished_in_a_gap_is_seen(play):
@@ -56,6 +56,71 @@ class Gap:
 
     async def list(self, path, item, **query):
         return self.lists.pop(0), "9", 0
+
+
+def test_what_a_stream_has_kept_from_us_is_found_by_a_listing(play):
+    async def scene(play):
+        await play.stage.make(node("n0"))
+        async with play.scheduler() as scheduler, asyncio.TaskGroup() as group:
+            await play.stage.make(*gang("a", 1, 4), pod("other", gpus=4, scheduler="other", nodeName="n0"))
+            await play.until_bound("a-")
+            await play.settle(scheduler)
+            assert await scheduler.verify("/api/v1/pods", group) == 0
+            listener, mirror = scheduler.listeners["/api/v1/pods"], scheduler.mirror
+            other = next(uid for uid, seen in mirror.pods.items() if seen.name == "other")
+            del listener.known[other]
+            mirror.drop_pod(other)
+            ghost = Pod(metadata=Meta(name="ghost", uid="ghost"))
+            listener.known["ghost"] = "1", ghost
+            mirror.put_pod(ghost)
+            assert await scheduler.verify("/api/v1/pods", group) == 2
+            await play.settle(scheduler)
+            assert {seen.name for seen in mirror.pods.values()} == {"a-0", "other"}
+            assert (await scheduler.verify("/api/v1/pods", group), scheduler.compare()) == (0, 0)
+            scheduler._following["/api/v1/pods"].cancel()
+
+    play(scene)
+
+
+def test_what_happens_while_a_listing_is_compared_is_no_difference():
+    there = [Stamped(Stamp(uid, version)) for uid, version in (("kept", "5"), ("changed", "6"), ("gone", "7"))]
+
+    class Meanwhile(Gap):
+        async def list(self, path, item, **query):
+            listener._drop(Thing(metadata=Meta(uid="gone")))
+            return await super().list(path, item, **query)
+
+    api = Meanwhile(there)
+    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener.version = "12"
+    listener.known = {uid: (at, Thing()) for uid, at in (("kept", "5"), ("changed", "11"), ("new", "12"))}
+    assert asyncio.run(listener.missed()) == 0
+
+
+@pytest.mark.parametrize("missed", ["made", "changed", "deleted"])
+def test_a_difference_between_a_listing_and_what_is_known(missed):
+    there = [Stamped(Stamp(uid, version)) for uid, version in (("a", "5"), ("b", "6"))]
+    listener = Listener(Gap(there), "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    known = {"made": {"a": "5"}, "changed": {"a": "5", "b": "4"}, "deleted": {"a": "5", "b": "6", "c": "3"}}[missed]
+    listener.version, listener.known = "9", {uid: (at, Thing()) for uid, at in known.items()}
+    assert asyncio.run(listener.missed()) == 1
+
+
+@pytest.mark.parametrize("line", [b'{"type":"ADDED","object":{"metada', b"<html>"])
+def test_a_line_that_is_cut_off_makes_us_read_anew(line, monkeypatch):
+    class Cut(Gap):
+        async def watch(self, path, version, **query):
+            yield [line]
+
+    async def at_once(seconds):
+        """No need to wait here."""
+
+    monkeypatch.setattr("tutti.kube.watch.asyncio.sleep", at_once)
+    api = Cut([], [])
+    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(IndexError):
+        asyncio.run(listener.follow())
+    assert listener.lists == 2
 
 
 def test_a_name_that_was_given_again_in_a_gap():

@@ -43,7 +43,7 @@ class Config(Data, frozen=True):
     evict_within: int = 600
     """Seconds after which a gang that disruption budgets keep is asked to leave no more, and spared as long."""
     resync: int = 600
-    """Seconds between two comparisons of everything that is known with the engine's books."""
+    """Seconds between two comparisons of everything that is known with a full listing and with the engine's books."""
     connections: int = 24
     lease_seconds: int = 15
     """How long a leader that is not heard of stays the leader."""

@@ -114,6 +114,7 @@ class Scheduler:
             self._follow(path, group)
         group.create_task(self._discover(group))
         group.create_task(self._stand_by())
+        group.create_task(self._verify(group))
 
     async def read_once(self) -> None:
         """List everything there is."""
@@ -136,6 +137,25 @@ class Scheduler:
                         self.listeners[kind.path] = self._listener(kind)
                         self.teller.heed(kind)
                         self._follow(kind.path, group)
+
+    async def _verify(self, group: asyncio.TaskGroup) -> None:
+        """Now and then everything is listed: no stream is trusted for ever."""
+        while True:
+            await asyncio.sleep(self.config.resync)
+            for path in list(self.listeners):
+                with contextlib.suppress(ApiError, Broken):
+                    await self.verify(path, group)
+
+    async def verify(self, path: str, group: asyncio.TaskGroup) -> int:
+        """Compare what is known of a kind with a listing; where they differ it is read anew. How many do?"""
+        missed = await self.listeners[path].missed()
+        if missed:
+            self.metrics.add("tutti_kube_drift_total", missed)
+            self._following[path].cancel()
+            await asyncio.gather(self._following[path], return_exceptions=True)
+            self.listeners[path].version = ""
+            self._follow(path, group)
+        return missed
 
     def _follow(self, path: str, group: asyncio.TaskGroup) -> None:
         self._following[path] = group.create_task(self.listeners[path].follow())

@@ -24,6 +24,23 @@ class Line(msgspec.Struct):
 GONE = 410
 
 
+WITHIN = 90
+"""Seconds in which a stream says how far it has come, whatever happens: bookmarks come once a minute."""
+
+
+class Stamp(msgspec.Struct, rename="camel"):
+    """Which object, and which version of it."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Stamped(msgspec.Struct):
+    """Of an object, only that."""
+
+    metadata: Stamp
+
+
 class Bookmark(msgspec.Struct):
     """Of an object, only how far it reaches."""
 
@@ -65,6 +82,8 @@ class Listener(Generic[T]):
         Event = msgspec.defstruct("Event", [("type", str), ("object", item)])  # noqa: N806
         self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
         self._line = msgspec.json.Decoder(Line)
+        self._gone: set[str] | None = None
+        """What has gone while a listing is compared."""
         self._is_bulky = is_bulky or item.__name__ == "Pod"
 
     async def list(self) -> None:
@@ -84,6 +103,30 @@ class Listener(Generic[T]):
         self.version = version
         self.changed()
 
+    async def missed(self) -> int:
+        """How many objects are not as a full listing has them, though the stream has come as far. Changes nothing.
+
+        What happens meanwhile is no difference: whatever is newer than the listing, or has gone since it was asked for.
+        """
+        self._gone = set()
+        try:
+            items, version, _ = await self.api.list(self.path, Stamped, **self.query)
+            there = {item.metadata.uid: item.metadata.resource_version for item in items}
+            for _ in range(WITHIN):
+                if not self._unlike(there, version) or is_older(version, self.version):
+                    break
+                await asyncio.sleep(1)
+            return self._unlike(there, version)
+        finally:
+            self._gone = None
+
+    def _unlike(self, there: dict[str, str], version: str) -> int:
+        gone = self._gone or ()
+        known = {uid: kept[0] for uid, kept in self.known.items()}
+        unheard = sum(uid not in known and uid not in gone for uid in there)
+        stale = sum(uid in known and known[uid] != at and is_older(known[uid], at) for uid, at in there.items())
+        return unheard + stale + sum(uid not in there and is_older(at, version) for uid, at in known.items())
+
     async def follow(self) -> None:
         """Watch for ever; lists first where that has not been done."""
         failures = 0
@@ -95,13 +138,18 @@ class Listener(Generic[T]):
                 failures = 0
                 self.reopened += 1
             except ApiError as no:
+                failures += 1
                 if no.status == GONE:
                     self.version = ""
-                    continue
-                failures += 1
+                    if failures == 1:
+                        continue
                 await asyncio.sleep(pause(failures, no.retry_after))
             except Broken:
                 failures += 1
+                await asyncio.sleep(pause(failures))
+            except msgspec.DecodeError:
+                # A line that was cut off, or is none of the server's: what it would have said is read anew.
+                self.version, failures = "", failures + 1
                 await asyncio.sleep(pause(failures))
 
     async def _stream(self) -> None:
@@ -149,6 +197,8 @@ class Listener(Generic[T]):
     def _drop(self, item: T) -> None:
         meta: Any = item.metadata  # type: ignore[attr-defined]
         self.known.pop(meta.uid, None)
+        if self._gone is not None:
+            self._gone.add(meta.uid)
         self.drop(item)
 
 
