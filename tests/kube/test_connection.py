@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,15 @@ from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.errors import Misused, NotFound, TuttiError
-from tutti.jobs.kube.objects import Meta, Pod, Thing
+from tutti.jobs.kube.objects import Meta, Node, Pod, Thing
 from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file, from_plugin
 from tutti.kube.http import Broken
 from tutti.kube.kinds import ALWAYS, OF_YUNIKORN, served
+from tutti.kube.resync import verify
+from tutti.kube.scheduler import LONGEST_SETTLE
+from tutti.kube.sight import Sight
 from tutti.kube.watch import Listener, Stamp, Stamped
 
 
@@ -65,7 +69,7 @@ def test_what_a_stream_has_kept_from_us_is_found_by_a_listing(play):
             await play.stage.make(*gang("a", 1, 4), pod("other", gpus=4, scheduler="other", nodeName="n0"))
             await play.until_bound("a-")
             await play.settle(scheduler)
-            assert await scheduler.verify("/api/v1/pods", group) == 0
+            assert await verify(scheduler, "/api/v1/pods", group) == 0
             listener, mirror = scheduler.listeners["/api/v1/pods"], scheduler.mirror
             other = next(uid for uid, seen in mirror.pods.items() if seen.name == "other")
             del listener.known[other]
@@ -73,7 +77,7 @@ def test_what_a_stream_has_kept_from_us_is_found_by_a_listing(play):
             ghost = Pod(metadata=Meta(name="ghost", uid="ghost"))
             listener.known["ghost"] = "1", ghost
             mirror.put_pod(ghost)
-            task = asyncio.create_task(scheduler.verify("/api/v1/pods", group))
+            task = asyncio.create_task(verify(scheduler, "/api/v1/pods", group))
             for at in range(60):
                 if not task.done():
                     # News of somebody else say how far the stream has come; without any, a bookmark does, in a minute.
@@ -83,10 +87,71 @@ def test_what_a_stream_has_kept_from_us_is_found_by_a_listing(play):
             assert await task == 2
             await play.settle(scheduler)
             assert {seen.name for seen in mirror.pods.values()} == {"a-0", "other"}
-            assert (await scheduler.verify("/api/v1/pods", group), scheduler.compare()) == (0, 0)
+            assert (await verify(scheduler, "/api/v1/pods", group), scheduler.compare()) == (0, 0)
             scheduler._following["/api/v1/pods"].cancel()
 
     play(scene)
+
+
+def test_nothing_is_decided_while_nodes_are_out_of_sight(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1", 1))
+        async with Proxy(play.rig) as proxy:
+            blind = asyncio.Event()
+
+            async def refuse(request):
+                return (503, "Unavailable") if blind.is_set() and "/nodes?" in request.path else None
+
+            proxy.before = refuse
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
+                await play.stage.make(*gang("a", 1))
+                await play.until_bound("a-")
+                blind.set()
+                proxy.cut()
+
+                async def is_lost():
+                    return scheduler.sight.is_lost
+
+                await play.until(is_lost, "the end of the stream")
+                await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+                await play.stage.remove("/api/v1/nodes/n0")
+                await play.stage.make(*gang("b", 1))
+
+                async def is_known():
+                    return any(seen.name == "b-0" for seen in scheduler.mirror.pods.values())
+
+                await play.until(is_known, "the new pod")
+                # As long as news are gathered at most before something is decided.
+                await asyncio.sleep(LONGEST_SETTLE)
+                blind.clear()
+                await play.until_told("b", "False")
+                assert not await play.bound("b-")
+                await play.stage.make(node("n2"))
+                assert (await play.until_bound("b-"))["b-0"] == "n2"
+
+    play(scene)
+
+
+def idle(path: str, item: type[Any]) -> Listener[object]:
+    """One that lists nothing."""
+    return Listener(Gap(), path, item, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+
+
+def test_what_is_out_of_sight_for_long_is_said_once_and_so_is_its_return():
+    nodes, groups = idle("/nodes", Node), idle("/podgroups", Thing)
+    said: list[str] = []
+    sight = Sight({each.path: each for each in (nodes, groups)}, said.append)
+    groups.trouble = "403 Forbidden: no"
+    for now in (1, 2, 8, 9):
+        sight.tell(now)
+    assert (said, sight.is_lost) == (["out of sight: podgroups (403 Forbidden: no)"], False)
+    groups.trouble = ""
+    sight.tell(10)
+    assert said[1:] == ["everything is in sight again"]
+    nodes.trouble = "cut"
+    sight.tell(11)
+    sight.tell(17)
+    assert said[2:] == ["out of sight: nodes (cut); nothing is decided until they are seen again"]
 
 
 def test_what_happens_while_a_listing_is_compared_is_no_difference():

@@ -82,6 +82,8 @@ class Listener(Generic[T]):
         Event = msgspec.defstruct("Event", [("type", str), ("object", item)])  # noqa: N806
         self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
         self._line = msgspec.json.Decoder(Line)
+        self.trouble = ""
+        """Why it is out of sight at the moment: what has become of it since the stream broke off is not known."""
         self._gone: set[str] | None = None
         """What has gone while a listing is compared."""
         self._is_bulky = is_bulky or item.__name__ == "Pod"
@@ -139,23 +141,28 @@ class Listener(Generic[T]):
                 self.reopened += 1
             except ApiError as no:
                 failures += 1
+                self.trouble = str(no)
                 if no.status == GONE:
                     self.version = ""
                     if failures == 1:
                         continue
                 await asyncio.sleep(pause(failures, no.retry_after))
-            except Broken:
+            except Broken as problem:
                 failures += 1
+                self.trouble = str(problem)
                 await asyncio.sleep(pause(failures))
             except msgspec.DecodeError:
                 # A line that was cut off, or is none of the server's: what it would have said is read anew.
-                self.version, failures = "", failures + 1
+                self.version, failures, self.trouble = "", failures + 1, "a line that is no JSON"
                 await asyncio.sleep(pause(failures))
 
     async def _stream(self) -> None:
         stream = self.api.watch(self.path, self.version, **self.query)
         async with contextlib.aclosing(stream):
             async for lines in stream:
+                if self.trouble:
+                    self.trouble = ""
+                    self.changed()
                 for line in lines:
                     if line:
                         self._take(line)
