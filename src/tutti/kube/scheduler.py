@@ -468,7 +468,7 @@ class Scheduler:
             await asyncio.sleep(TICK)
             now, now_us = time.monotonic_ns(), moment()
             for gang in list(self.mirror.gangs.values()):
-                if gang.is_seated and gang.since and not gang.leaving:
+                if gang.is_seated and gang.since and not gang.leaving and not self.sight.is_lost:
                     self._overdue(gang, (now - gang.since) / 1e9)
                 if gang.again and gang.again <= now_us:
                     gang.again = 0
