@@ -107,7 +107,8 @@ def sections() -> list[str]:
         HEAD.strip(),
         "## Settings\n\nA TOML file, `--config FILE` (in the cluster: the ConfigMap `tutti`). `policy` is the name of"
         " a preset or the text of a [policy file](policy.md); `[queues.NAME]` tables have the fields of a queue,"
-        " with amounts as Kubernetes writes them.\n\n" + table(("key", "default", "meaning"), settings()),
+        " with amounts as Kubernetes writes them and times as `90s` or `2h30m`.\n\n"
+        + table(("key", "default", "meaning"), settings()),
         "## Fields that are honoured\n\n" + table(("field of the pod", "what becomes of it"), honoured),
         "## Fields that are refused\n\nA gang that uses one of these waits with"
         " [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the field's name; nothing is ignored. What"

@@ -205,9 +205,15 @@ def test_settings_are_read_again(play, tmp_path):
     play(scene)
 
 
+def test_times_of_a_queue_are_written_as_everywhere():
+    (queue,) = parse('[queues.a]\ndefault_estimate = "2h30m"\nmax_wait = 90\n', "x").queues
+    assert (queue.default_estimate, queue.max_wait) == (9_000_000_000, 90_000_000)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ('[queues.a]\nmin_run = "soon"', "queue 'a': 'soon' is not a duration"),
         ("resync = 0", "resync is 0"),
         ("resync = -1", "a whole number from 1 to 2592000"),
         ("connections = 0", "connections is 0"),

@@ -12,7 +12,9 @@ from tutti.engine.model import DAY, Data, Queue
 from tutti.engine.policy import Growth, Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.read_policy import read_policy
 from tutti.errors import Misused
+from tutti.jobs.durations import duration
 from tutti.jobs.kube.resources import read as amounts
+from tutti.jobs.problems import Misread
 
 from .kinds import DIALECT_OF
 
@@ -33,6 +35,7 @@ LEVEL = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-
 LONGEST_NAME = 63
 DIALECTS = frozenset({"native", "yunikorn", *DIALECT_OF.values()})
 MONTH = 30 * 86_400
+TIMES = ("max_wait", "min_run", "default_estimate", "slice")
 RANGES = {
     "start_within": (1, MONTH),
     "up_within": (1, MONTH),
@@ -136,18 +139,19 @@ def _queues(written: Any, source: str) -> tuple[Queue, ...]:
 
 
 def queue(name: str, entry: dict[str, Any], source: str) -> Queue:
-    """One queue: amounts are written as Kubernetes writes them."""
+    """One queue: amounts are written as Kubernetes writes them, times as everywhere: 90, 30m, 2h30m."""
     try:
         said = dict(entry)
         for field in ("guarantee", "limit", "user_limit"):
             if field in said:
                 said[field] = amounts(said[field])
+        said |= {field: duration(said[field]) for field in TIMES if field in said}
         said["bounds"] = [_bound(bound) for bound in said.get("bounds", ())]
         found = msgspec.convert({"name": name, **said}, Queue)
         if problem := wrong(found):
             raise ValueError(problem)
         return found
-    except (msgspec.ValidationError, ValueError, TypeError, AttributeError) as problem:
+    except (msgspec.ValidationError, Misread, ValueError, TypeError, AttributeError) as problem:
         known = ", ".join(field for field in Queue.__struct_fields__ if field != "name")
         raise Misused(f"queue {name!r}: {problem}", where=source, hint=f"fields: {known}") from None
 
