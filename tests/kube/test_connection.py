@@ -110,9 +110,9 @@ def test_nothing_is_decided_while_nodes_are_out_of_sight(play):
                 proxy.cut()
 
                 async def is_lost():
-                    return scheduler.sight.is_lost
+                    return "503" in scheduler.listeners["/api/v1/nodes"].trouble
 
-                await play.until(is_lost, "the end of the stream")
+                await play.until(is_lost, "an attempt that is refused")
                 await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
                 await play.stage.remove("/api/v1/nodes/n0")
                 await play.stage.make(*gang("b", 1))

@@ -42,4 +42,5 @@ class Sight:
         if now - self._since > PATIENCE and not self._told:
             self._told = True
             stops = "; nothing is decided until they are seen again" if self.is_lost else ""
-            self.say(f"out of sight: {', '.join(sorted(lost))} ({next(iter(lost.values()))}){stops}")
+            what = "everything" if len(lost) == len(self.listeners) else ", ".join(sorted(lost))
+            self.say(f"out of sight: {what} ({next(iter(lost.values()))}){stops}")

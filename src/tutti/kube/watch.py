@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +27,12 @@ GONE = 410
 
 WITHIN = 90
 """Seconds in which a stream says how far it has come, whatever happens: bookmarks come once a minute."""
+
+
+FRESH = 10.0
+"""Seconds for which a listing is good enough to go on from; a server that is busy is not asked for others meanwhile."""
+LONGEST, SHORT = 30.0, 2.0
+"""Seconds between two attempts to see a kind again; nodes and pods, without which nothing is decided, are urgent."""
 
 
 class Stamp(msgspec.Struct, rename="camel"):
@@ -86,6 +93,7 @@ class Listener(Generic[T]):
         """Why it is out of sight at the moment: what has become of it since the stream broke off is not known."""
         self._gone: set[str] | None = None
         """What has gone while a listing is compared."""
+        self._is_urgent = item.__name__ in ("Node", "Pod")
         self._is_bulky = is_bulky or item.__name__ == "Pod"
 
     async def list(self) -> None:
@@ -131,30 +139,32 @@ class Listener(Generic[T]):
 
     async def follow(self) -> None:
         """Watch for ever; lists first where that has not been done."""
-        failures = 0
+        failures, listed = 0, 0.0
         while True:
+            asked = 0.0
             try:
                 if not self.version:
                     await self.list()
+                    listed = time.monotonic()
                 await self._stream()
                 failures = 0
                 self.reopened += 1
+                continue
             except ApiError as no:
-                failures += 1
-                self.trouble = str(no)
+                asked, self.trouble = no.retry_after, str(no)
                 if no.status == GONE:
                     self.version = ""
-                    if failures == 1:
-                        continue
-                await asyncio.sleep(pause(failures, no.retry_after))
             except Broken as problem:
-                failures += 1
                 self.trouble = str(problem)
-                await asyncio.sleep(pause(failures))
             except msgspec.DecodeError:
                 # A line that was cut off, or is none of the server's: what it would have said is read anew.
-                self.version, failures, self.trouble = "", failures + 1, "a line that is no JSON"
-                await asyncio.sleep(pause(failures))
+                self.version, self.trouble = "", "a line that is no JSON"
+            failures += 1
+            if failures > 1 and self._is_urgent and time.monotonic() - listed > FRESH:
+                # A stream that goes on from long ago is open before it has told what it missed.
+                self.version = ""
+            if failures > 1 or self.version:
+                await asyncio.sleep(pause(failures, asked, SHORT if self._is_urgent else LONGEST))
 
     async def _stream(self) -> None:
         stream = self.api.watch(self.path, self.version, **self.query)
@@ -221,7 +231,7 @@ def is_older(version: str, than: str) -> bool:
     return version.isdigit() and than.isdigit() and int(version) <= int(than)
 
 
-def pause(failures: int, asked: float = 0.0) -> float:
+def pause(failures: int, asked: float = 0.0, most: float = LONGEST) -> float:
     """Longer each time, up to half a minute, and never all at once."""
-    longest: float = min(0.2 * 2 ** min(failures, 8), 30.0)
+    longest: float = min(0.2 * 2 ** min(failures, 8), most)
     return max(asked, longest * (0.5 + random.random() / 2))
