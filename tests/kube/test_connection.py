@@ -172,10 +172,17 @@ def test_what_happens_while_a_listing_is_compared_is_no_difference():
 @pytest.mark.parametrize("missed", ["made", "changed", "deleted"])
 def test_a_difference_between_a_listing_and_what_is_known(missed):
     there = [Stamped(Stamp(uid, version)) for uid, version in (("a", "5"), ("b", "6"))]
-    listener = Listener(Gap(there), "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener = Listener(Gap(there, there), "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
     known = {"made": {"a": "5"}, "changed": {"a": "5", "b": "4"}, "deleted": {"a": "5", "b": "6", "c": "3"}}[missed]
     listener.version, listener.known = "9", {uid: (at, Thing()) for uid, at in known.items()}
     assert asyncio.run(listener.missed()) == 1
+
+
+def test_what_cannot_be_read_is_no_difference():
+    listener = idle("/nodes", Thing)
+    listener.api = Gap([Stamped(Stamp("unreadable", "5"))], [])  # type: ignore[assignment]
+    listener.version = "9"
+    assert asyncio.run(listener.missed()) == 0
 
 
 @pytest.mark.parametrize("line", [b'{"type":"ADDED","object":{"metada', b"<html>"])

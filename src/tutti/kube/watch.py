@@ -29,6 +29,8 @@ WITHIN = 90
 """Seconds in which a stream says how far it has come, whatever happens: bookmarks come once a minute."""
 
 
+BRIEF = 1.0
+"""Seconds a stream lasts at least; whoever ends it at once, each time, is not asked for another at once."""
 FRESH = 10.0
 """Seconds for which a listing is good enough to go on from; a server that is busy is not asked for others meanwhile."""
 LONGEST, SHORT = 30.0, 2.0
@@ -117,10 +119,14 @@ class Listener(Generic[T]):
         """How many objects are not as a full listing has them, though the stream has come as far. Changes nothing.
 
         What happens meanwhile is no difference: whatever is newer than the listing, or has gone since it was asked for.
+        Nor is what cannot be read; that is found out only where there seems to be a difference.
         """
+        return await self._missed(Stamped) and await self._missed(self.item)
+
+    async def _missed(self, read_as: type[Any]) -> int:
         self._gone = set()
         try:
-            items, version, _ = await self.api.list(self.path, Stamped, **self.query)
+            items, version, _ = await self.api.list(self.path, read_as, **self.query)
             there = {item.metadata.uid: item.metadata.resource_version for item in items}
             for _ in range(WITHIN):
                 if not self._unlike(there, version) or is_older(version, self.version):
@@ -146,9 +152,12 @@ class Listener(Generic[T]):
                 if not self.version:
                     await self.list()
                     listed = time.monotonic()
+                began = time.monotonic()
                 await self._stream()
                 failures = 0
                 self.reopened += 1
+                if time.monotonic() - began < BRIEF:
+                    await asyncio.sleep(pause(1))
                 continue
             except ApiError as no:
                 asked, self.trouble = no.retry_after, str(no)

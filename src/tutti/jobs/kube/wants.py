@@ -114,6 +114,7 @@ TAKEN_OVER = {
     "portworxVolume": "pxd.portworx.com",
 }
 """Kinds of disks that were once a part of Kubernetes, and the drivers as whose volumes they count today."""
+_DRIVERS = [(name, TAKEN_OVER[kind]) for name, kind in _VOLUME_FIELDS.items() if kind in TAKEN_OVER]
 ATTACHED = "volumes of "
 """Begins the name of the resource that a driver's volumes are: a node can attach so many."""
 
@@ -267,8 +268,9 @@ def _attached(namespace: str, spec: PodSpec, claims: Claims) -> Amounts:
 
 def _inline(spec: PodSpec) -> list[str]:
     """The drivers of disks that are named in the pod itself."""
-    kinds = [(name, TAKEN_OVER[kind]) for name, kind in _VOLUME_FIELDS.items() if kind in TAKEN_OVER]
-    return [driver for volume in spec.volumes or [] for name, driver in kinds if getattr(volume, name) is not None]
+    if not spec.volumes:
+        return []
+    return [driver for volume in spec.volumes for name, driver in _DRIVERS if getattr(volume, name) is not None]
 
 
 def claimed(pod: Pod) -> PodSpec:
