@@ -193,8 +193,19 @@ class Intake(Groups):
         wanted = self._wanted_now(seen, pod)
         if seen.sent or (gang is not None and seen.uid in gang.seats):
             self._grow(seen, wanted)
+            self._retime(seen, pod)
             return False
         return wanted is not seen.wants or (seen.ours and not seen.place and seen.noted != notes(pod))
+
+    def _retime(self, seen: Seen, pod: objects.Pod) -> None:
+        """How long it runs may be said while it does; everything else that is said then holds for its next start."""
+        if not seen.ours or seen.noted == (said := notes(pod)):
+            return
+        seen.noted = said
+        length, bad = run_time(pod)
+        if length != seen.time or bad:
+            seen.time, seen.wrong = length, tuple(dict.fromkeys((*seen.wrong, *bad)))
+            self.dirty_gangs[seen.gang] = None
 
     def _wanted_now(self, seen: Seen, pod: objects.Pod) -> Wants:
         """What it wants; the very same where nothing was changed since it was met. Older servers count no changes."""
