@@ -66,6 +66,13 @@ def test_a_usage_mistake_says_what_to_try_and_ends_with_2(capsys, arguments, sai
     assert capsys.readouterr() == ("", said)
 
 
+@pytest.mark.parametrize("words", [[], ["kube"]], ids=["tutti", "tutti kube"])
+def test_commands_are_listed_to_who_names_none_and_that_is_no_error(capsys, words):
+    assert cli.run(words) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.startswith("Usage: tutti "), "\nCommands:\n" in said.err) == ("", True, True)
+
+
 def test_an_error_says_what_where_and_what_to_do(capsys):
     assert cli.run(["fails"], fake("fails")) == 3
     said = capsys.readouterr()

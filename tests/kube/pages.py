@@ -82,8 +82,9 @@ kubectl create token NAME          # of somebody who may list placements.tutti.d
 
 The commands need no port; they read the cluster as the scheduler does: `tutti queue --kube`, `tutti why --kube NAME`,
 `tutti story --kube NAME`, `tutti queues --kube`, `tutti nodes --kube`, `tutti what-if --kube --add-nodes 8x8`. `tutti
-kube queue` and so on are the same, and so is `kubectl tutti queue`. They go by the settings in the ConfigMap `tutti`,
-so that their answers are the scheduler's; where it runs with a file of its own, give them the same `--config FILE`."""
+kube queue` and so on are the same, and so is `kubectl tutti queue`; there `-n NAMESPACE` means what it means to
+kubectl. They go by the settings in the ConfigMap `tutti`, so that their answers are the scheduler's; where it runs
+with a file of its own, give them the same `--config FILE`."""
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -106,7 +107,8 @@ def sections() -> list[str]:
         HEAD.strip(),
         "## Settings\n\nA TOML file, `--config FILE` (in the cluster: the ConfigMap `tutti`). `policy` is the name of"
         " a preset or the text of a [policy file](policy.md); `[queues.NAME]` tables have the fields of a queue,"
-        " with amounts as Kubernetes writes them.\n\n" + table(("key", "default", "meaning"), settings()),
+        " with amounts as Kubernetes writes them and times as `90s` or `2h30m`.\n\n"
+        + table(("key", "default", "meaning"), settings()),
         "## Fields that are honoured\n\n" + table(("field of the pod", "what becomes of it"), honoured),
         "## Fields that are refused\n\nA gang that uses one of these waits with"
         " [`UnsupportedConstraint`](reasons/unsupported-constraint.md) and the field's name; nothing is ignored. What"

@@ -192,11 +192,14 @@ class Script:
             await self.do_pods([part, size], said)
 
     async def do_volume(self, plain: list[str], said: dict[str, str]) -> None:
-        """volume NAME DRIVER [mode=]: a volume and a claim of that name, bound to each other"""
+        """volume NAME DRIVER [mode=] [source=JSON]: a volume and a claim of that name, bound to each other"""
         name, driver = plain
         size, modes = {"storage": "1Gi"}, [said.get("mode", "ReadWriteOnce")]
         claim = {"namespace": "default", "name": name}
         spec = {"capacity": size, "accessModes": modes, "csi": {"driver": driver, "volumeHandle": name}}
+        if "source" in said:
+            del spec["csi"]
+            spec |= msgspec.json.decode(said["source"])
         meta = {"metadata": {"name": name}}
         await self.stage.make_one(
             {"apiVersion": "v1", "kind": "PersistentVolume", **meta, "spec": spec | {"claimRef": claim}}

@@ -3,12 +3,13 @@
 import msgspec
 
 from tutti.engine.world import World
-from tutti.jobs.kube.objects import Node, Pod
+from tutti.jobs.kube.objects import Node, Pod, Thing
+from tutti.kube.books import read_thing
 from tutti.kube.choice import choices, plainly
 from tutti.kube.mirror import Mirror
 
 
-def seen(spec):
+def seen(spec, *things):
     """A lone pod that waits beside three nodes: one with a label, one with a taint, one plain."""
     mirror = Mirror("tutti")
     taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
@@ -16,10 +17,12 @@ def seen(spec):
         body = {"metadata": {"name": name, "labels": more}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
         body["spec"] = {"taints": [taint]} if name == "n2" else {}
         mirror.put_node(msgspec.convert(body, Node))
+    for body in things:
+        read_thing(mirror, msgspec.convert(body, Thing), gone=False)
     meta = {"name": "p", "namespace": "ml", "uid": "p"}
     mirror.put_pod(msgspec.convert({"metadata": meta, "spec": {"schedulerName": "tutti", **spec}}, Pod))
     mirror.take(World(), 1)
-    return choices(mirror.gangs["ml/p@pod"], mirror.grounds)
+    return choices(mirror.gangs["ml/p@pod"], mirror.grounds, mirror.volumes)
 
 
 def test_labels_terms_and_taints_are_named_with_how_many_nodes_are_left():
@@ -31,6 +34,20 @@ def test_labels_terms_and_taints_are_named_with_how_many_nodes_are_left():
         "node affinity (0 of 3 nodes)",
         "no taint dedicated=x, which 1 of 3 nodes have",
     ]
+
+
+def thing(kind, name, spec, **more):
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "ml"}, "spec": spec, **more}
+
+
+def test_drivers_are_named_with_how_many_nodes_have_them():
+    csi = {"csi": {"driver": "disks", "volumeHandle": "v"}}
+    stored = [thing("PersistentVolume", "v", csi), thing("CSIDriver", "disks", {"preventPodSchedulingIfMissing": True})]
+    stored.append(thing("PersistentVolumeClaim", "c", {"volumeName": "v"}, status={"phase": "Bound"}))
+    stored.append(thing("CSINode", "n1", {"drivers": [{"name": "disks", "nodeID": "n1"}]}))
+    asked = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+    said = "the driver disks with room for 1 of its volumes (1 of 3 nodes)"
+    assert said in seen(asked | {"tolerations": [{"operator": "Exists"}]}, *stored)
 
 
 def test_what_keeps_nobody_away_is_not_named():

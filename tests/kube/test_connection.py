@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,16 @@ from tests.kube.proxy import Proxy
 from tests.kube.test_faults import process
 from tools.control_plane.stage import gang, group, many, node, pod
 from tutti.errors import Misused, NotFound, TuttiError
-from tutti.jobs.kube.objects import Meta, Thing
+from tutti.jobs.kube.objects import Meta, Node, Pod, Thing
 from tutti.kube.api import Api, _readable
 from tutti.kube.config import Config
 from tutti.kube.credentials import find, from_file, from_plugin
 from tutti.kube.http import Broken
 from tutti.kube.kinds import ALWAYS, OF_YUNIKORN, served
-from tutti.kube.watch import Listener
+from tutti.kube.resync import verify
+from tutti.kube.scheduler import LONGEST_SETTLE
+from tutti.kube.sight import Sight
+from tutti.kube.watch import Listener, Stamp, Stamped
 
 
 def test_what_vanished_in_a_gap_is_seen(play):
@@ -56,6 +60,146 @@ class Gap:
 
     async def list(self, path, item, **query):
         return self.lists.pop(0), "9", 0
+
+
+def test_what_a_stream_has_kept_from_us_is_found_by_a_listing(play):
+    async def scene(play):
+        await play.stage.make(node("n0"))
+        async with play.scheduler() as scheduler, asyncio.TaskGroup() as group:
+            await play.stage.make(*gang("a", 1, 4), pod("other", gpus=4, scheduler="other", nodeName="n0"))
+            await play.until_bound("a-")
+            await play.settle(scheduler)
+            assert await verify(scheduler, "/api/v1/pods", group) == 0
+            listener, mirror = scheduler.listeners["/api/v1/pods"], scheduler.mirror
+            other = next(uid for uid, seen in mirror.pods.items() if seen.name == "other")
+            del listener.known[other]
+            mirror.drop_pod(other)
+            ghost = Pod(metadata=Meta(name="ghost", uid="ghost"))
+            listener.known["ghost"] = "1", ghost
+            mirror.put_pod(ghost)
+            task = asyncio.create_task(verify(scheduler, "/api/v1/pods", group))
+            for at in range(60):
+                if not task.done():
+                    # News of somebody else say how far the stream has come; without any, a bookmark does, in a minute.
+                    change = {"metadata": {"annotations": {"at": str(at)}}}
+                    await play.stage.patch("/api/v1/namespaces/default/pods/a-0", change)
+                    await asyncio.wait({task}, timeout=0.5)
+            assert await task == 2
+            await play.settle(scheduler)
+            assert {seen.name for seen in mirror.pods.values()} == {"a-0", "other"}
+            assert (await verify(scheduler, "/api/v1/pods", group), scheduler.compare()) == (0, 0)
+            scheduler._following["/api/v1/pods"].cancel()
+
+    play(scene)
+
+
+def test_nothing_is_decided_while_nodes_are_out_of_sight(play):
+    async def scene(play):
+        await play.stage.make(node("n0"), node("n1", 1))
+        async with Proxy(play.rig) as proxy:
+            blind = asyncio.Event()
+
+            async def refuse(request):
+                return (503, "Unavailable") if blind.is_set() and "/nodes?" in request.path else None
+
+            proxy.before = refuse
+            async with play.scheduler(kubeconfig=play.rig.kubeconfig(play.rig.tutti, proxy.url)) as scheduler:
+                await play.stage.make(*gang("a", 1))
+                await play.until_bound("a-")
+                blind.set()
+                proxy.cut()
+
+                async def is_lost():
+                    return "503" in scheduler.listeners["/api/v1/nodes"].trouble
+
+                await play.until(is_lost, "an attempt that is refused")
+                await play.stage.remove("/api/v1/namespaces/default/pods/a-0")
+                await play.stage.remove("/api/v1/nodes/n0")
+                await play.stage.make(*gang("b", 1))
+
+                async def is_known():
+                    return any(seen.name == "b-0" for seen in scheduler.mirror.pods.values())
+
+                await play.until(is_known, "the new pod")
+                # As long as news are gathered at most before something is decided.
+                await asyncio.sleep(LONGEST_SETTLE)
+                blind.clear()
+                await play.until_told("b", "False")
+                assert not await play.bound("b-")
+                await play.stage.make(node("n2"))
+                assert (await play.until_bound("b-"))["b-0"] == "n2"
+
+    play(scene)
+
+
+def idle(path: str, item: type[Any]) -> Listener[object]:
+    """One that lists nothing."""
+    return Listener(Gap(), path, item, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+
+
+def test_what_is_out_of_sight_for_long_is_said_once_and_so_is_its_return():
+    nodes, groups = idle("/nodes", Node), idle("/podgroups", Thing)
+    said: list[str] = []
+    sight = Sight({each.path: each for each in (nodes, groups)}, said.append)
+    groups.trouble = "403 Forbidden: no"
+    for now in (1, 2, 8, 9):
+        sight.tell(now)
+    assert (said, sight.is_lost) == (["out of sight: podgroups (403 Forbidden: no)"], False)
+    groups.trouble = ""
+    sight.tell(10)
+    assert said[1:] == ["everything is in sight again"]
+    nodes.trouble = "cut"
+    sight.tell(11)
+    sight.tell(17)
+    assert said[2:] == ["out of sight: nodes (cut); nothing is decided until they are seen again"]
+
+
+def test_what_happens_while_a_listing_is_compared_is_no_difference():
+    there = [Stamped(Stamp(uid, version)) for uid, version in (("kept", "5"), ("changed", "6"), ("gone", "7"))]
+
+    class Meanwhile(Gap):
+        async def list(self, path, item, **query):
+            listener._drop(Thing(metadata=Meta(uid="gone")))
+            return await super().list(path, item, **query)
+
+    api = Meanwhile(there)
+    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener.version = "12"
+    listener.known = {uid: (at, Thing()) for uid, at in (("kept", "5"), ("changed", "11"), ("new", "12"))}
+    assert asyncio.run(listener.missed()) == 0
+
+
+@pytest.mark.parametrize("missed", ["made", "changed", "deleted"])
+def test_a_difference_between_a_listing_and_what_is_known(missed):
+    there = [Stamped(Stamp(uid, version)) for uid, version in (("a", "5"), ("b", "6"))]
+    listener = Listener(Gap(there, there), "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    known = {"made": {"a": "5"}, "changed": {"a": "5", "b": "4"}, "deleted": {"a": "5", "b": "6", "c": "3"}}[missed]
+    listener.version, listener.known = "9", {uid: (at, Thing()) for uid, at in known.items()}
+    assert asyncio.run(listener.missed()) == 1
+
+
+def test_what_cannot_be_read_is_no_difference():
+    listener = idle("/nodes", Thing)
+    listener.api = Gap([Stamped(Stamp("unreadable", "5"))], [])  # type: ignore[assignment]
+    listener.version = "9"
+    assert asyncio.run(listener.missed()) == 0
+
+
+@pytest.mark.parametrize("line", [b'{"type":"ADDED","object":{"metada', b"<html>"])
+def test_a_line_that_is_cut_off_makes_us_read_anew(line, monkeypatch):
+    class Cut(Gap):
+        async def watch(self, path, version, **query):
+            yield [line]
+
+    async def at_once(seconds):
+        """No need to wait here."""
+
+    monkeypatch.setattr("tutti.kube.watch.asyncio.sleep", at_once)
+    api = Cut([], [])
+    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(IndexError):
+        asyncio.run(listener.follow())
+    assert listener.lists == 2
 
 
 def test_a_name_that_was_given_again_in_a_gap():

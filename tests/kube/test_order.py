@@ -104,7 +104,13 @@ def _volumes():
         made.append(claim | {"status": {"phase": "Bound"}})
         drivers = [{"name": DRIVER, "allocatable": {"count": at + 1}}]
         made.append(_thing("storage.k8s.io/v1", "CSINode", f"n{at:02}", {"drivers": drivers}))
-    return made
+        made.append(_attached(f"at-{at}", f"n{at + 1:02}", f"v{at}"))
+    return [*made, _thing("storage.k8s.io/v1", "CSIDriver", DRIVER, {"preventPodSchedulingIfMissing": True})]
+
+
+def _attached(name, where, volume):
+    spec = {"attacher": DRIVER, "nodeName": where, "source": {"persistentVolumeName": volume}}
+    return _thing("storage.k8s.io/v1", "VolumeAttachment", name, spec)
 
 
 def _gangs():
@@ -215,7 +221,8 @@ def passing():
     made += [
         _thing("storage.k8s.io/v1", "CSINode", "n09", {"drivers": [{"name": DRIVER, "allocatable": {"count": 2}}]})
     ]
-    made += [_thing("v1", "PersistentVolume", "v9", {"csi": {"driver": DRIVER}})]
+    made += [_thing("v1", "PersistentVolume", "v9", {"csi": {"driver": DRIVER}}), _attached("at-9", "n02", "v9")]
+    made += [_thing("storage.k8s.io/v1", "CSIDriver", "other.example", {"preventPodSchedulingIfMissing": True})]
     claim = _thing("v1", "PersistentVolumeClaim", "c9", {"volumeName": "v9"}, "default")
     made += [claim | {"status": {"phase": "Bound"}}, pod("held", gpus=1, volumes=[_claimed("c9")])]
     made += [pod("guest", gpus=1, scheduler="other", nodeName="n02", volumes=[_claimed("c9")])]

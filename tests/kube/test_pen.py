@@ -46,6 +46,29 @@ def test_what_a_busy_server_did_not_take_is_told_later(play):
     play(scene)
 
 
+def test_evictions_that_are_forbidden_are_said_once(play, capfd):
+    async def scene(play):
+        await play.nodes(2)
+        refused: list[str] = []
+
+        async def forbidden(request):
+            if not request.path.endswith("/eviction") or len(refused) > 3:
+                return None
+            refused.append(request.path)
+            return 403, "Forbidden"
+
+        async with behind(play, forbidden):
+            await play.stage.make(*gang("low", 2))
+            await play.until_bound("low-")
+            await play.stage.make(*gang("high", 2, priorityClassName="high"))
+            await play.until_bound("high-")
+            assert len(refused) == 4
+
+    play(scene)
+    said = [line for line in capfd.readouterr().err.splitlines() if "evicted" in line]
+    assert said == ["pods cannot be evicted: 403 Forbidden: by the proxy"]
+
+
 def test_a_status_that_may_not_be_written_is_said_elsewhere(play, capfd):
     async def scene(play):
         await play.nodes(1)

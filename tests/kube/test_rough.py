@@ -205,6 +205,31 @@ def test_settings_are_read_again(play, tmp_path):
     play(scene)
 
 
+def test_times_of_a_queue_are_written_as_everywhere():
+    (queue,) = parse('[queues.a]\ndefault_estimate = "2h30m"\nmax_wait = 90\n', "x").queues
+    assert (queue.default_estimate, queue.max_wait) == (9_000_000_000, 90_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[queues.a]\nmin_run = "soon"', "queue 'a': 'soon' is not a duration"),
+        ("resync = 0", "resync is 0"),
+        ("resync = -1", "a whole number from 1 to 2592000"),
+        ("connections = 0", "connections is 0"),
+        ("lease_seconds = 999999", "from 1 to 3600"),
+        ("start_within = -5", "start_within is -5"),
+        ('namespace = "Bad Name"', "namespace is 'Bad Name'"),
+        ('scheduler_name = ""', "scheduler_name is ''"),
+        ('dialects = ["volcanoo"]', "there is no dialect 'volcanoo'"),
+        ('levels = ["example.com/rack", ""]', "'' is no key of a label"),
+    ],
+)
+def test_settings_that_make_no_sense(text, says):
+    with pytest.raises(Misused, match=re.escape(says)):
+        parse(text, "x")
+
+
 def test_what_needs_a_restart_is_said():
     assert reload.kept(Config(), parse('scheduler_name = "other"\nup_within = 5\n', "x")) == ["scheduler_name"]
 

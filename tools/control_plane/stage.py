@@ -17,7 +17,8 @@ GPU = "nvidia.com/gpu"
 CORE = {"Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "ConfigMap": "configmaps"}
 CLUSTER = {"Node", "Namespace", "PriorityClass", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 CLUSTER |= {"HyperNode", "Topology", "ClusterNetworkTopology", "PersistentVolume", "Queue"}
-CLUSTER |= {"CSINode", "ClusterQueue", "Cohort", "Reservation", "ResourceFlavor", "ClusterTrainingRuntime"}
+CLUSTER |= {"CSINode", "CSIDriver", "VolumeAttachment"}
+CLUSTER |= {"ClusterQueue", "Cohort", "Reservation", "ResourceFlavor", "ClusterTrainingRuntime"}
 CLUSTER |= {"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "WorkloadPriorityClass"}
 
 

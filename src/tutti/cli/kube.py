@@ -59,8 +59,8 @@ def run(
     from tutti.kube.plain import plainly  # noqa: PLC0415
 
     settings = config.read(file)
-    if scheduler_name:
-        settings = msgspec.structs.replace(settings, scheduler_name=scheduler_name)
+    if scheduler_name is not None:
+        settings = config.checked(msgspec.structs.replace(settings, scheduler_name=scheduler_name), "--scheduler-name")
     with plainly():
         asyncio.run(running.run(credentials.find(kubeconfig, context), settings, not no_lease, port, file, host))
 
@@ -153,10 +153,11 @@ def manifests(folder: str | None, namespace: str, image: str) -> None:
     from pathlib import Path  # noqa: PLC0415
 
     from tutti.errors import Misused  # noqa: PLC0415
+    from tutti.kube.config import named  # noqa: PLC0415
     from tutti.kube.manifests import manifests as made  # noqa: PLC0415
     from tutti.kube.manifests import text  # noqa: PLC0415
 
-    for name, objects in made(namespace, image).items():
+    for name, objects in made(named(namespace, "--namespace"), image).items():
         if folder is None:
             click.echo(text(objects) + "---")
             continue

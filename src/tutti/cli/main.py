@@ -111,6 +111,9 @@ def run(arguments: list[str], table: Mapping[str, Entry] = COMMANDS) -> int:
             return _run(arguments, table)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.format_message(), err=True)
+        return Misused.exit_code
     except BrokenPipeError:
         # The reader went away (`tutti queue | head`); keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

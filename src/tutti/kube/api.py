@@ -98,7 +98,7 @@ class Api:
     async def watch(self, path: str, version: str, **query: object) -> AsyncGenerator[Sequence[bytes], None]:
         """Changes since a version, one JSON line each; ends when the server ends it, raises ApiError or Broken.
 
-        They come as many at a time as there are.
+        They come as many at a time as there are; first of all none, once the stream is open.
         """
         ask = {**query, "watch": 1, "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": 590}
         lines = self.http.lines(with_query(path, ask))
@@ -106,6 +106,7 @@ class Api:
         status = int((await anext(lines))[0])
         if status != 200:
             raise failure(Answer(status, b"", b"\n".join(await anext(lines, [b""]))))
+        yield []
         async for some in lines:
             yield some
 

@@ -1,5 +1,7 @@
 """Objects that are neither nodes nor pods: groups, topologies, priorities, volumes; entered in the mirror."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from tutti.jobs.kube.declared import Reading
@@ -16,10 +18,11 @@ from tutti.jobs.kube.objects import (
     Thing,
 )
 from tutti.jobs.kube.resources import read
-from tutti.jobs.kube.wants import Reach
+from tutti.jobs.kube.wants import TAKEN_OVER, Reach
 
 from .mirror import Mirror
 from .tenants import read_queue
+from .volumes import Attachment
 
 ZONES = {
     f"{prefix}/{level}": f"topology.kubernetes.io/{level}"
@@ -57,12 +60,8 @@ def _read(mirror: Mirror, thing: Thing, gone: bool) -> None:
             _job(mirror, thing, gone)
         case "Reservation":
             _reservation(mirror, thing, gone)
-        case "PersistentVolumeClaim":
-            _claim(mirror, thing, gone)
-        case "PersistentVolume":
-            _volume(mirror, thing, gone)
-        case "CSINode":
-            _attachable(mirror, thing, gone)
+        case kind if kind in STORAGE:
+            STORAGE[kind](mirror, thing, gone)
         case _ if gone:
             mirror.drop_thing(thing)
         case _:
@@ -147,8 +146,9 @@ def _volume(mirror: Mirror, thing: Thing, gone: bool) -> None:
     zones = [Requirement(ZONES[key], "In", said.split("__")) for key, said in _zones(thing.metadata.labels or {})]
     if zones:
         terms = tuple(_within(term, zones) for term in terms or (NodeTerm(),))
-    driver = str((spec.get("csi") or {}).get("driver") or "")
-    mirror.put_volume(thing.metadata.name, None if gone else Reach(terms, driver))
+    old = next((kind for kind in TAKEN_OVER if spec.get(kind) is not None), "")
+    driver = TAKEN_OVER.get(old) or str((spec.get("csi") or {}).get("driver") or "")
+    mirror.put_volume(thing.metadata.name, None if gone else Reach(terms, driver, old=old))
 
 
 def _zones(labels: dict[str, str]) -> list[tuple[str, str]]:
@@ -160,7 +160,30 @@ def _within(term: NodeTerm, zones: list[Requirement]) -> NodeTerm:
     return NodeTerm([*(term.match_expressions or []), *zones], term.match_fields)
 
 
-def _attachable(mirror: Mirror, thing: Thing, gone: bool) -> None:
+def _registered(mirror: Mirror, thing: Thing, gone: bool) -> None:
     drivers = [] if gone else (thing.spec or {}).get("drivers") or []
     counts = {str(one.get("name")): (one.get("allocatable") or {}).get("count") for one in drivers}
-    mirror.put_attachable(thing.metadata.name, {name: most for name, most in counts.items() if isinstance(most, int)})
+    most = {name: count if isinstance(count, int) else None for name, count in counts.items()}
+    mirror.put_registered(thing.metadata.name, most)
+
+
+def _driver(mirror: Mirror, thing: Thing, gone: bool) -> None:
+    demands = (thing.spec or {}).get("preventPodSchedulingIfMissing") is True
+    mirror.put_driver(thing.metadata.name, demands and not gone)
+
+
+def _attachment(mirror: Mirror, thing: Thing, gone: bool) -> None:
+    """Whether it has been attached yet, and is being detached, does not matter: its place is taken."""
+    spec = thing.spec or {}
+    volume = (spec.get("source") or {}).get("persistentVolumeName")
+    said = Attachment(str(spec.get("nodeName") or ""), str(spec.get("attacher") or ""), str(volume or ""))
+    mirror.put_attachment(thing.metadata.name, said if volume and not gone else None)
+
+
+STORAGE: dict[str, Callable[[Mirror, Thing, bool], None]] = {
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "CSINode": _registered,
+    "CSIDriver": _driver,
+    "VolumeAttachment": _attachment,
+}

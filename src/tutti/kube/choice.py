@@ -3,20 +3,23 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from tutti.jobs.kube.select import CLOSED, tolerates
-from tutti.jobs.kube.wants import DECLARES, NodeRule, Wants
+from tutti.jobs.kube.wants import ATTACHED, DECLARES, NodeRule, Wants
 
 from .gangs import GangSeen
 from .ground import Ground
+from .volumes import Volumes
 
 MOST = 4
 ENGINE, HERE = "without tags", "without its nodeSelector and node affinity"
 """A remedy, as the engine and as people here call it."""
 
 
-def choices(gang: GangSeen, grounds: Mapping[str, Ground]) -> list[str]:
-    """Labels, terms and taints that keep some nodes from holding its pods, each with how many nodes are left."""
+def choices(gang: GangSeen, grounds: Mapping[str, Ground], volumes: Volumes) -> list[str]:
+    """Labels, terms, taints and drivers that keep some nodes from holding its pods, each with how many are left."""
     nodes = [ground for ground in grounds.values() if ground.capacity]
-    found = dict.fromkeys(text for kin in gang.kin for text in _of(kin.wants, nodes))
+    found = dict.fromkeys(
+        text for kin in gang.kin for text in (*_of(kin.wants, nodes), *_by(kin.wants, nodes, volumes))
+    )
     return list(found)[:MOST]
 
 
@@ -29,6 +32,15 @@ def _of(wants: Wants, nodes: list[Ground]) -> Iterator[str]:
     for (key, value), count in sorted(_repelling(wants, nodes).items()):
         taint = f"{key}={value}" if value else key
         yield f"no taint {taint}, which {count} of {len(nodes)} nodes have"
+
+
+def _by(wants: Wants, nodes: list[Ground], volumes: Volumes) -> Iterator[str]:
+    """Drivers that some nodes lack, or that could not attach all its volumes even to an empty node."""
+    asked = {name.removeprefix(ATTACHED): count for name, count in wants.ask.items() if name.startswith(ATTACHED)}
+    for driver, count in sorted(asked.items()):
+        has = sum(volumes.attachable(node.name).get(driver, 0) >= count for node in nodes)
+        if has < len(nodes):
+            yield f"the driver {driver} with room for {count} of its volumes ({has} of {len(nodes)} nodes)"
 
 
 def _single(rule: NodeRule) -> Iterable[tuple[str, NodeRule]]:

@@ -1,5 +1,6 @@
 """What an administrator may set: a TOML file (or the ConfigMap `tutti`), and the queues in it."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,11 @@ from tutti.engine.model import DAY, Data, Queue
 from tutti.engine.policy import Growth, Order, Policy, Reclaim, Reservation, Term
 from tutti.engine.read_policy import read_policy
 from tutti.errors import Misused
+from tutti.jobs.durations import duration
 from tutti.jobs.kube.resources import read as amounts
+from tutti.jobs.problems import Misread
+
+from .kinds import DIALECT_OF
 
 DEFAULT = Policy(
     name="kube",
@@ -23,6 +28,23 @@ DEFAULT = Policy(
 """As people there expect: who came first goes first, whatever its length, and the first few have a promise; a
 preemptor does not wait until its victim has run for a while, surplus is bound at once, and the lowest priority goes
 first."""
+
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LEVEL = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+LONGEST_NAME = 63
+DIALECTS = frozenset({"native", "yunikorn", *DIALECT_OF.values()})
+MONTH = 30 * 86_400
+TIMES = ("max_wait", "min_run", "default_estimate", "slice")
+RANGES = {
+    "start_within": (1, MONTH),
+    "up_within": (1, MONTH),
+    "evict_within": (1, MONTH),
+    "resync": (1, MONTH),
+    "connections": (1, 1000),
+    "lease_seconds": (1, 3600),
+}
+"""Of each setting that is a number, the least and the most."""
 
 
 class Config(Data, frozen=True):
@@ -43,7 +65,7 @@ class Config(Data, frozen=True):
     evict_within: int = 600
     """Seconds after which a gang that disruption budgets keep is asked to leave no more, and spared as long."""
     resync: int = 600
-    """Seconds between two comparisons of everything that is known with the engine's books."""
+    """Seconds between two comparisons of everything that is known with a full listing and with the engine's books."""
     connections: int = 24
     lease_seconds: int = 15
     """How long a leader that is not heard of stays the leader."""
@@ -75,7 +97,31 @@ def parse(text: str, source: str) -> Config:
     except msgspec.ValidationError as problem:
         known = ", ".join(name for name in Config.__struct_fields__)
         raise Misused(str(problem), where=source, hint=f"one of {known}") from None
-    return msgspec.structs.replace(settings, policy=policy, queues=queues)
+    return checked(msgspec.structs.replace(settings, policy=policy, queues=queues), source)
+
+
+def checked(settings: Config, source: str | None = None) -> Config:
+    """The same, where it makes sense; what does not is said."""
+    for key, (least, most) in RANGES.items():
+        if not least <= getattr(settings, key) <= most:
+            hint = f"a whole number from {least} to {most}"
+            raise Misused(f"{key} is {getattr(settings, key)}", where=source, hint=hint)
+    named(settings.scheduler_name.replace(".", "-"), "scheduler_name", source)
+    named(settings.namespace, "namespace", source)
+    if odd := sorted(set(settings.dialects) - DIALECTS):
+        raise Misused(f"there is no dialect {odd[0]!r}", where=source, hint=f"one of {', '.join(sorted(DIALECTS))}")
+    if odd := [level for level in settings.levels if not LEVEL.fullmatch(level)]:
+        hint = "the key of a label of nodes, as topology.kubernetes.io/zone"
+        raise Misused(f"levels: {odd[0]!r} is no key of a label", where=source, hint=hint)
+    return settings
+
+
+def named(name: str, what: str, source: str | None = None) -> str:
+    """The same name, where an object of Kubernetes may have it."""
+    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+        hint = f"a name of at most {LONGEST_NAME} small letters, digits and dashes, as tutti-system"
+        raise Misused(f"{what} is {name[:80]!r}", where=source, hint=hint)
+    return name
 
 
 def _policy(written: Any, source: str) -> Policy:
@@ -93,18 +139,19 @@ def _queues(written: Any, source: str) -> tuple[Queue, ...]:
 
 
 def queue(name: str, entry: dict[str, Any], source: str) -> Queue:
-    """One queue: amounts are written as Kubernetes writes them."""
+    """One queue: amounts are written as Kubernetes writes them, times as everywhere: 90, 30m, 2h30m."""
     try:
         said = dict(entry)
         for field in ("guarantee", "limit", "user_limit"):
             if field in said:
                 said[field] = amounts(said[field])
+        said |= {field: duration(said[field]) for field in TIMES if field in said}
         said["bounds"] = [_bound(bound) for bound in said.get("bounds", ())]
         found = msgspec.convert({"name": name, **said}, Queue)
         if problem := wrong(found):
             raise ValueError(problem)
         return found
-    except (msgspec.ValidationError, ValueError, TypeError, AttributeError) as problem:
+    except (msgspec.ValidationError, Misread, ValueError, TypeError, AttributeError) as problem:
         known = ", ".join(field for field in Queue.__struct_fields__ if field != "name")
         raise Misused(f"queue {name!r}: {problem}", where=source, hint=f"fields: {known}") from None
 

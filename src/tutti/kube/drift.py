@@ -2,6 +2,7 @@
 
 from tutti.engine.model import MOST_AMOUNT
 from tutti.engine.world import World
+from tutti.jobs.kube.wants import ATTACHED
 
 from .intake import Intake
 
@@ -18,6 +19,10 @@ def drift(mirror: Intake, world: World) -> int:
             more = pod.grown.items() if where == pod.place else ()
             for name, value in (*pod.wants.ask.items(), *more):
                 amounts[name] = amounts.get(name, 0) + value
+    for name in mirror.grounds:
+        for driver, count in mirror.volumes.idle(name).items():
+            amounts = used.setdefault(name, {})
+            amounts[f"{ATTACHED}{driver}"] = amounts.get(f"{ATTACHED}{driver}", 0) + count
     wrong = 0
     for name, at in world.node_index.items():
         node = world.nodes[at]

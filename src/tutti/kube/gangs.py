@@ -36,6 +36,7 @@ class Seen:
         "heralds",
         "labels",
         "marks",
+        "mounted",
         "movable",
         "name",
         "namespace",
@@ -91,6 +92,8 @@ class Seen:
         self.marks: tuple[str, ...] = ()
         self.charged, self.charged_all = "", True
         """The node it is charged to as a stranger: with all it asks for, or with what it was given more than that."""
+        self.mounted = ""
+        """The node on which it uses its volumes."""
         self.grown: dict[str, int] = NOTHING
         """What it was given more since it got its seat."""
         self.generation = self.noted = 0

@@ -1,5 +1,6 @@
 """The nodes as the engine sees them: capacity, place, taints, rules they meet, and what pods of others use on them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -73,14 +74,23 @@ class Ground:
             if not self.marks[mark]:
                 del self.marks[mark]
 
-    def told(self, terrain: Terrain, rules: Iterable[Rule], volumes: Mapping[str, int]) -> Node:
-        """The node as the engine should know it; `volumes`: how many of each driver it can attach."""
+    def used(self, idle: Mapping[str, int]) -> Counter[str]:
+        """What strangers use, volumes that are attached to nobody's use among it."""
+        return Counter(self.foreign) + Counter({f"{ATTACHED}{driver}": count for driver, count in idle.items()})
+
+    def told(
+        self, terrain: Terrain, rules: Iterable[Rule], volumes: Mapping[str, int], idle: Mapping[str, int]
+    ) -> Node:
+        """The node as the engine should know it; `volumes`: how many of each driver it can attach, and of which `idle`
+        are attached though no pod uses them.
+        """
         place, lacks = terrain.place(self.name, self.labels)
         tags = [taint_tag(taint) for taint in self.taints]
         tags += sorted(rule.tag for rule in rules if rule.allows(self.name, self.labels))
         tags += [lacking(level) for level in lacks]
         # Who names a node himself may ask for anything; the kubelet turns him away, but not at once.
-        foreign = {name: min(value, MOST_AMOUNT) for name, value in sorted(self.foreign.items()) if value}
+        used = self.used(idle)
+        foreign = {name: min(value, MOST_AMOUNT) for name, value in sorted(used.items()) if value}
         state = self.ready
         return Node(
             self.name,

@@ -21,6 +21,7 @@ from .api import BUSY, MERGE, Api, ApiError, Fenced
 from .gangs import Fill, GangSeen, Kept, Seat, Seen
 from .http import Broken
 from .metrics import Metrics
+from .reload import say
 from .watch import pause
 
 TRIES = 8
@@ -72,6 +73,8 @@ class Hands:
         self._others: deque[Callable[[], Awaitable[None]]] = deque()
         self._work = asyncio.Semaphore(0)
         self._rests = False
+        self._said: set[int] = set()
+        """Refusals of evictions that stand in the log."""
         self.busy = 0
 
     @property
@@ -382,6 +385,9 @@ class Hands:
             if no.status == 429:
                 self.metrics.add("tutti_kube_evictions_blocked_total")
                 gang.kept = Kept.YES if gang.kept is Kept.NO else gang.kept
+            elif no.status not in BUSY and no.status not in self._said:
+                self._said.add(no.status)
+                say(f"pods cannot be evicted: {no}")
             self._later(gang, pod, attempt)
         except Broken:
             self._later(gang, pod, attempt)

@@ -94,7 +94,7 @@ class Http:
             if rest:
                 yield [rest]
         except (Ended, OSError) as problem:
-            raise Broken(f"GET {path}: {problem!r}", sent=True) from None
+            raise Broken(f"GET {path.partition('?')[0]}: {problem}", sent=True) from None
         finally:
             self._drop(wire)
 

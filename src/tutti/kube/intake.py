@@ -27,7 +27,7 @@ from tutti.jobs.kube.read import (
     run_time,
 )
 from tutti.jobs.kube.verdicts.all import strange
-from tutti.jobs.kube.wants import Reach, Wants, claim_names, key_of, wants
+from tutti.jobs.kube.wants import Reach, Wants, claim_names, claimed, key_of, wants
 
 from .gangs import GangSeen, Seen
 from .ground import Ground, Rule, Taints
@@ -35,7 +35,7 @@ from .groups import Groups
 from .marks import Marks
 from .queues import Priorities, Queues
 from .terrain import Terrain
-from .volumes import Volumes
+from .volumes import Attachment, Volumes
 
 KEEP_RULES = 500
 
@@ -193,15 +193,26 @@ class Intake(Groups):
         wanted = self._wanted_now(seen, pod)
         if seen.sent or (gang is not None and seen.uid in gang.seats):
             self._grow(seen, wanted)
+            self._retime(seen, pod)
             return False
         return wanted is not seen.wants or (seen.ours and not seen.place and seen.noted != notes(pod))
+
+    def _retime(self, seen: Seen, pod: objects.Pod) -> None:
+        """How long it runs may be said while it does; everything else that is said then holds for its next start."""
+        if not seen.ours or seen.noted == (said := notes(pod)):
+            return
+        seen.noted = said
+        length, bad = run_time(pod)
+        if length != seen.time or bad:
+            seen.time, seen.wrong = length, tuple(dict.fromkeys((*seen.wrong, *bad)))
+            self.dirty_gangs[seen.gang] = None
 
     def _wanted_now(self, seen: Seen, pod: objects.Pod) -> Wants:
         """What it wants; the very same where nothing was changed since it was met. Older servers count no changes."""
         generation = pod.metadata.generation
         if generation and generation == seen.generation:
             return seen.wants
-        found = self._wanted(seen.namespace, placed(pod) if seen.ours else pod.spec, seen.ours)
+        found = self._wanted(seen.namespace, placed(pod) if seen.ours else claimed(pod), seen.ours)
         if found.key != seen.wants.key:
             return found
         seen.generation = generation
@@ -231,7 +242,7 @@ class Intake(Groups):
     def _meet(self, pod: objects.Pod) -> Seen:
         meta = pod.metadata
         ours = pod.spec.scheduler_name == self.scheduler
-        spec = placed(pod) if ours else pod.spec
+        spec = placed(pod) if ours else claimed(pod)
         seen = Seen(meta.uid, meta.namespace, meta.name, self._wanted(meta.namespace, spec, ours))
         self.pods[meta.uid] = seen
         seen.generation = meta.generation
@@ -289,13 +300,14 @@ class Intake(Groups):
         seen.created, seen.noted = moment(pod.metadata.creation_timestamp), notes(pod)
         seen.controller = next((o.uid for o in pod.metadata.owner_references or [] if o.controller), "")
         seen.time, bad = run_time(pod)
-        seen.queue, seen.movable, seen.refused = asked_queue(pod), is_movable(pod), refused(pod)
+        seen.movable, vague = is_movable(pod)
+        seen.queue, seen.refused = asked_queue(pod), refused(pod)
         seen.group = gang_name(seen.namespace, said.group, said.dialect)
         gang = self._enter(seen, said.group, from_pod(pod, said))
         if said.dialect == OURS and (others := for_others(pod)) is not None:
             self._herald(seen, others)
         gang.joined = self.arrived = time.monotonic()
-        seen.wrong += (*bad, *seen.aside.problems, *strange(pod.metadata))
+        seen.wrong += (*bad, *vague, *seen.aside.problems, *strange(pod.metadata))
 
     def _wanted(self, namespace: str, spec: objects.PodSpec, ours: bool) -> Wants:
         key = key_of(namespace, spec, self.volumes.claims)
@@ -341,14 +353,25 @@ class Intake(Groups):
         gang = self.gangs.get(seen.gang)
         seat = gang.seats.get(seen.uid) if gang is not None else None
         seated = seat is not None and seat.node == where
+        if where and not seen.is_over and seen.wants.claims:
+            seen.mounted = where
+            self._mount(seen, 1)
         if where and not seen.is_over and (not seated or seen.grown):
             seen.charged, seen.charged_all = where, not seated
             self._settle_up(seen, 1)
 
     def _uncharge(self, seen: Seen) -> None:
+        if seen.mounted:
+            self._mount(seen, -1)
+            seen.mounted = ""
         if seen.charged:
             self._settle_up(seen, -1)
             seen.charged = ""
+
+    def _mount(self, seen: Seen, sign: int) -> None:
+        """Whose volumes a node has attached bears on how many of them count beside those of its pods."""
+        if self.volumes.mount(seen.mounted, seen.wants.claims, sign):
+            self.dirty_nodes[self._ground(seen.mounted).name] = None
 
     def _settle_up(self, seen: Seen, sign: int) -> None:
         """All of it, or only what it was given more than its gang holds for it."""
@@ -404,12 +427,24 @@ class Intake(Groups):
             self._reclaim(claim)
         if len(self.volumes.drivers) > drivers:
             self.dirty_nodes |= dict.fromkeys(self.grounds)
+        self._look_at(self.volumes.holders(name))
 
-    def put_attachable(self, node: str, most: dict[str, int]) -> None:
-        """How many volumes of each driver a node can attach."""
-        self.volumes.put_attachable(node, most)
-        if node in self.grounds:
-            self.dirty_nodes[node] = None
+    def put_registered(self, node: str, most: dict[str, int | None]) -> None:
+        """The drivers of a node, and how many volumes of each it can attach."""
+        self.volumes.put_registered(node, most)
+        self._look_at((node,))
+
+    def put_driver(self, name: str, demands: bool) -> None:
+        """Whether a driver keeps its volumes off nodes that do not have it."""
+        if self.volumes.put_driver(name, demands):
+            self._look_at(tuple(self.grounds))
+
+    def put_attachment(self, name: str, said: Attachment | None) -> None:
+        """A volume that a node has attached, whoever uses it, or that it has no longer."""
+        self._look_at(self.volumes.put_attachment(name, said))
+
+    def _look_at(self, nodes: Iterable[str]) -> None:
+        self.dirty_nodes |= {name: None for name in nodes if name in self.grounds}
 
     def bind_claim(self, claim: str, volume: str | None, alone: bool) -> None:
         """A claim, the volume it is bound to, and whether only one pod may use it."""

@@ -35,6 +35,14 @@ ALWAYS = (
     Kind("PersistentVolumeClaim", "", ("v1",), "persistentvolumeclaims", why="volumes that are bound"),
     Kind("PersistentVolume", "", ("v1",), "persistentvolumes", why="nodes a bound volume can be reached from"),
     Kind("CSINode", "storage.k8s.io", ("v1",), "csinodes", why="how many volumes a node can attach"),
+    Kind("CSIDriver", "storage.k8s.io", ("v1",), "csidrivers", why="drivers that a node must have for their volumes"),
+    Kind(
+        "VolumeAttachment",
+        "storage.k8s.io",
+        ("v1",),
+        "volumeattachments",
+        why="volumes that a node has attached count, though no pod uses them",
+    ),
 )
 OF_YUNIKORN = (
     Kind("ConfigMap", "", ("v1",), "configmaps", why="queues of YuniKorn, read only", only="yunikorn-configs"),

@@ -1,10 +1,10 @@
-"""What is told of a gang that runs? How many members it may have, and who has come that is unlike all of them."""
+"""What is told of a gang that runs? How many members it may have, how long, and who has come that is unlike all."""
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tutti.engine.model import Coupling, Gang, Resizing, Role
+from tutti.engine.model import Coupling, Estimate, Gang, Resizing, Role
 from tutti.jobs.kube.gang import Kin, Translated
 
 from .gangs import GangSeen, Where
@@ -45,6 +45,8 @@ def retold(gang: GangSeen, found: Translated) -> Gang:
         keeps_surplus=said.keeps_surplus,
         preempts=said.preempts,
         min_run=said.min_run,
+        # Who has lost the members that said it runs as long as was said before.
+        estimate=gang.gang.estimate if said.estimate == Estimate() else said.estimate,
     )
 
 

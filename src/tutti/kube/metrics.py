@@ -38,8 +38,11 @@ METRICS = (
     Metric("tutti_kube_waiting", "gauge", "Gangs that wait, by reason.", "reason"),
     Metric("tutti_kube_nodes", "gauge", "Nodes known."),
     Metric("tutti_kube_pods", "gauge", "Pods known."),
-    Metric("tutti_kube_drift_total", "counter", "Differences that a full listing found."),
+    Metric("tutti_kube_drift_total", "counter", "Differences that a full listing, or adding up all pods anew, found."),
     Metric("tutti_kube_relists_total", "counter", "Kinds that were listed again after a gap."),
+    Metric(
+        "tutti_kube_out_of_sight", "gauge", "Kinds whose stream is broken; without nodes or pods nothing is decided."
+    ),
     Metric("tutti_kube_requests_total", "counter", "Requests sent to the API server."),
     Metric("tutti_kube_retries_total", "counter", "Requests that were sent again."),
     Metric("tutti_kube_trouble_total", "counter", "What went wrong in the loop, by kind.", "trouble"),

@@ -127,7 +127,8 @@ class Mirror(Intake):
             ground.node = None
             self._lose_node(name)
             return [ev.NodeGone(now, name)]
-        told = ground.told(self.terrain, self.rules.values(), self.volumes.attachable(name))
+        volumes = self.volumes
+        told = ground.told(self.terrain, self.rules.values(), volumes.attachable(name), volumes.idle(name))
         if told == ground.node:
             return []
         if told.state is not NodeState.READY:

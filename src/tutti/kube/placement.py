@@ -111,6 +111,9 @@ def age(written: Written, within: int, now: float) -> float:
         return 0.0
 
 
+ABOUT = "Where the members of a gang are put, written down before the first of them is bound. The scheduler makes it."
+
+
 def crd() -> dict[str, Any]:
     """The definition of the kind, with the columns that kubectl prints."""
     role = {
@@ -126,7 +129,7 @@ def crd() -> dict[str, Any]:
         "type": "object",
         "required": ["gang", "roles"],
         "properties": {
-            "gang": {"type": "string"},
+            "gang": {"type": "string", "description": "the gang, as tutti queue calls it"},
             "scheduler": {"type": "string", "description": "the schedulerName of its pods; nobody else touches this"},
             "generation": {"type": "string", "description": "which decision of which scheduler this was"},
             "deadline": {"type": "string", "description": "until when the gang is whole, or undone"},
@@ -142,7 +145,7 @@ def crd() -> dict[str, Any]:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        "schema": {"openAPIV3Schema": {"type": "object", "description": ABOUT, "properties": {"spec": spec}}},
         "additionalPrinterColumns": columns,
     }
     names = {"plural": PLURAL, "singular": "placement", "kind": "Placement", "shortNames": ["tpl"]}

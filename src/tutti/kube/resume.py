@@ -15,7 +15,7 @@ class Room:
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
-        self._used = {name: Counter(ground.foreign) for name, ground in mirror.grounds.items()}
+        self._used = {name: ground.used(mirror.volumes.idle(name)) for name, ground in mirror.grounds.items()}
 
     def takes(self, fills: list[Fill]) -> bool:
         """Whether these pods can still be bound there; if so, what they ask for is theirs from now on."""

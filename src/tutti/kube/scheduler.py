@@ -36,7 +36,7 @@ from tutti.engine.plan import (
 from tutti.engine.world import World
 from tutti.jobs.kube.objects import Node, Pod, Thing
 
-from . import memory, placement, reload
+from . import memory, placement, reload, resync
 from .api import Api, ApiError, Fenced
 from .books import read_thing
 from .config import Config
@@ -51,6 +51,7 @@ from .queues import OURS
 from .resume import Room
 from .rows import device_of
 from .service import Service
+from .sight import Sight
 from .tell import Teller
 from .verify import objection
 from .watch import Listener
@@ -91,6 +92,7 @@ class Scheduler:
         self.teller.hands = self.hands
         self.served: list[Served] = []
         self.listeners: dict[str, Listener[object]] = {}
+        self.sight = Sight(self.listeners)
         self._following: dict[str, asyncio.Task[None]] = {}
         self.placements: dict[str, placement.Written] = {}
         self.ready = asyncio.Event()
@@ -114,6 +116,7 @@ class Scheduler:
             self._follow(path, group)
         group.create_task(self._discover(group))
         group.create_task(self._stand_by())
+        group.create_task(resync.verify_all(self, group))
 
     async def read_once(self) -> None:
         """List everything there is."""
@@ -136,6 +139,13 @@ class Scheduler:
                         self.listeners[kind.path] = self._listener(kind)
                         self.teller.heed(kind)
                         self._follow(kind.path, group)
+
+    async def reread(self, path: str, group: asyncio.TaskGroup) -> None:
+        """List a kind anew, and go on from there."""
+        self._following[path].cancel()
+        await asyncio.gather(self._following[path], return_exceptions=True)
+        self.listeners[path].version = ""
+        self._follow(path, group)
 
     def _follow(self, path: str, group: asyncio.TaskGroup) -> None:
         self._following[path] = group.create_task(self.listeners[path].follow())
@@ -265,6 +275,10 @@ class Scheduler:
         self._step()
         while True:
             await self._news()
+            while self.sight.is_lost:
+                # Who decides blindly binds pods to nodes that have gone meanwhile.
+                await self._changed.wait()
+                self._changed.clear()
             self._step()
 
     async def _news(self) -> None:
@@ -454,7 +468,7 @@ class Scheduler:
             await asyncio.sleep(TICK)
             now, now_us = time.monotonic_ns(), moment()
             for gang in list(self.mirror.gangs.values()):
-                if gang.is_seated and gang.since and not gang.leaving:
+                if gang.is_seated and gang.since and not gang.leaving and not self.sight.is_lost:
                     self._overdue(gang, (now - gang.since) / 1e9)
                 if gang.again and gang.again <= now_us:
                     gang.again = 0
@@ -463,6 +477,7 @@ class Scheduler:
                 if gang.leaving or gang.spared:
                     self._spare(gang, now / 1e9)
             self._count()
+            self.sight.tell(now / 1e9)
             if now - self._compared > self.config.resync * 1e9 and self.hands.is_idle:
                 self._compared = now
                 self.compare()
@@ -544,6 +559,7 @@ class Scheduler:
         mirror, metrics = self.mirror, self.metrics
         metrics.set("tutti_kube_nodes", sum(bool(ground.capacity) for ground in mirror.grounds.values()))
         metrics.set("tutti_kube_pods", len(mirror.pods))
+        metrics.set("tutti_kube_out_of_sight", len(self.sight.lost()))
         metrics.set("tutti_kube_requests_total", self.api.requests)
         metrics.set("tutti_kube_retries_total", self.api.retries)
         metrics.set("tutti_kube_relists_total", sum(listener.lists - 1 for listener in self.listeners.values()))

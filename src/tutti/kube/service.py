@@ -169,8 +169,9 @@ class Service:
             told = (await asyncio.to_thread(seer.forecast, view, now, policy, [key])).get(key)
         tell = forecast_text(told, now)
         lines = why_lines(found, helps, tell, lambda at: "now" if at <= now else clock(at, now))
-        seen = self.scheduler.mirror.gangs.get(key)
-        asked = choices(seen, self.scheduler.mirror.grounds) if seen is not None and waits else []
+        mirror = self.scheduler.mirror
+        seen = mirror.gangs.get(key)
+        asked = choices(seen, mirror.grounds, mirror.volumes) if seen is not None and waits else []
         lines = plainly(lines, asked)
         token = found.token.value if found.token else ""
         explanation, forecast = why_json(found, helps), forecast_json(told)

@@ -39,7 +39,9 @@ HONOURED = (
     ),
     Field(
         "volumes with a claim that is bound",
-        "node affinity and zone labels of the volume, and how many volumes of its driver a node can attach (CSINode)",
+        "node affinity and zone labels of the volume, and how many volumes of its driver a node can attach (CSINode), "
+        "those counted that are attached though no pod uses them (VolumeAttachment); only nodes that have the driver "
+        "where it asks for that (`preventPodSchedulingIfMissing` of CSIDriver)",
     ),
     Field(
         "schedulingGates",
@@ -60,6 +62,10 @@ REFUSED = (
     Field("volumes with a claim that is not bound, or ephemeral", "binding volumes needs kube-scheduler"),
     Field("volumes with a claim that is ReadWriteOncePod", "who else uses it is not asked"),
     Field("volumes gcePersistentDisk, awsElasticBlockStore, iscsi, rbd", "conflicts of such disks are not known"),
+    Field(
+        "volumes azureDisk, cinder, portworxVolume, and claims whose volume is of these kinds or the first two above",
+        "kube-scheduler translates them for the driver that took them over; we do not",
+    ),
     Field("tolerations with Gt or Lt", "not understood yet"),
     Field("namespaceSelector with conditions in a pod affinity", "labels of namespaces are not read"),
     Field(

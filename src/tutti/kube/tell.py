@@ -328,7 +328,7 @@ class Teller:
         plain = reason.token in (Token.WAITING_FOR_MEMBERS, Token.INVALID)
         if not plain and time.monotonic() < self._until:
             text = self._explained(gang.key) or text
-            asked = choices(gang, self.mirror.grounds) if reason.token in NODES_HELP else []
+            asked = choices(gang, self.mirror.grounds, self.mirror.volumes) if reason.token in NODES_HELP else []
             text += f" It asks for {'; '.join(asked)}." if asked else ""
         gang.told |= {"sentence": text, "token": reason.token, "awaiting": gang.awaiting}
         return text

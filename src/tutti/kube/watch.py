@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,31 @@ class Line(msgspec.Struct):
 
 
 GONE = 410
+
+
+WITHIN = 90
+"""Seconds in which a stream says how far it has come, whatever happens: bookmarks come once a minute."""
+
+
+BRIEF = 1.0
+"""Seconds a stream lasts at least; whoever ends it at once, each time, is not asked for another at once."""
+FRESH = 10.0
+"""Seconds for which a listing is good enough to go on from; a server that is busy is not asked for others meanwhile."""
+LONGEST, SHORT = 30.0, 2.0
+"""Seconds between two attempts to see a kind again; nodes and pods, without which nothing is decided, are urgent."""
+
+
+class Stamp(msgspec.Struct, rename="camel"):
+    """Which object, and which version of it."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Stamped(msgspec.Struct):
+    """Of an object, only that."""
+
+    metadata: Stamp
 
 
 class Bookmark(msgspec.Struct):
@@ -65,6 +91,11 @@ class Listener(Generic[T]):
         Event = msgspec.defstruct("Event", [("type", str), ("object", item)])  # noqa: N806
         self._event: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
         self._line = msgspec.json.Decoder(Line)
+        self.trouble = ""
+        """Why it is out of sight at the moment: what has become of it since the stream broke off is not known."""
+        self._gone: set[str] | None = None
+        """What has gone while a listing is compared."""
+        self._is_urgent = item.__name__ in ("Node", "Pod")
         self._is_bulky = is_bulky or item.__name__ == "Pod"
 
     async def list(self) -> None:
@@ -84,30 +115,73 @@ class Listener(Generic[T]):
         self.version = version
         self.changed()
 
+    async def missed(self) -> int:
+        """How many objects are not as a full listing has them, though the stream has come as far. Changes nothing.
+
+        What happens meanwhile is no difference: whatever is newer than the listing, or has gone since it was asked for.
+        Nor is what cannot be read; that is found out only where there seems to be a difference.
+        """
+        return await self._missed(Stamped) and await self._missed(self.item)
+
+    async def _missed(self, read_as: type[Any]) -> int:
+        self._gone = set()
+        try:
+            items, version, _ = await self.api.list(self.path, read_as, **self.query)
+            there = {item.metadata.uid: item.metadata.resource_version for item in items}
+            for _ in range(WITHIN):
+                if not self._unlike(there, version) or is_older(version, self.version):
+                    break
+                await asyncio.sleep(1)
+            return self._unlike(there, version)
+        finally:
+            self._gone = None
+
+    def _unlike(self, there: dict[str, str], version: str) -> int:
+        gone = self._gone or ()
+        known = {uid: kept[0] for uid, kept in self.known.items()}
+        unheard = sum(uid not in known and uid not in gone for uid in there)
+        stale = sum(uid in known and known[uid] != at and is_older(known[uid], at) for uid, at in there.items())
+        return unheard + stale + sum(uid not in there and is_older(at, version) for uid, at in known.items())
+
     async def follow(self) -> None:
         """Watch for ever; lists first where that has not been done."""
-        failures = 0
+        failures, listed = 0, 0.0
         while True:
+            asked = 0.0
             try:
                 if not self.version:
                     await self.list()
+                    listed = time.monotonic()
+                began = time.monotonic()
                 await self._stream()
                 failures = 0
                 self.reopened += 1
+                if time.monotonic() - began < BRIEF:
+                    await asyncio.sleep(pause(1))
+                continue
             except ApiError as no:
+                asked, self.trouble = no.retry_after, str(no)
                 if no.status == GONE:
                     self.version = ""
-                    continue
-                failures += 1
-                await asyncio.sleep(pause(failures, no.retry_after))
-            except Broken:
-                failures += 1
-                await asyncio.sleep(pause(failures))
+            except Broken as problem:
+                self.trouble = str(problem)
+            except msgspec.DecodeError:
+                # A line that was cut off, or is none of the server's: what it would have said is read anew.
+                self.version, self.trouble = "", "a line that is no JSON"
+            failures += 1
+            if failures > 1 and self._is_urgent and time.monotonic() - listed > FRESH:
+                # A stream that goes on from long ago is open before it has told what it missed.
+                self.version = ""
+            if failures > 1 or self.version:
+                await asyncio.sleep(pause(failures, asked, SHORT if self._is_urgent else LONGEST))
 
     async def _stream(self) -> None:
         stream = self.api.watch(self.path, self.version, **self.query)
         async with contextlib.aclosing(stream):
             async for lines in stream:
+                if self.trouble:
+                    self.trouble = ""
+                    self.changed()
                 for line in lines:
                     if line:
                         self._take(line)
@@ -149,6 +223,8 @@ class Listener(Generic[T]):
     def _drop(self, item: T) -> None:
         meta: Any = item.metadata  # type: ignore[attr-defined]
         self.known.pop(meta.uid, None)
+        if self._gone is not None:
+            self._gone.add(meta.uid)
         self.drop(item)
 
 
@@ -164,7 +240,7 @@ def is_older(version: str, than: str) -> bool:
     return version.isdigit() and than.isdigit() and int(version) <= int(than)
 
 
-def pause(failures: int, asked: float = 0.0) -> float:
+def pause(failures: int, asked: float = 0.0, most: float = LONGEST) -> float:
     """Longer each time, up to half a minute, and never all at once."""
-    longest: float = min(0.2 * 2 ** min(failures, 8), 30.0)
+    longest: float = min(0.2 * 2 ** min(failures, 8), most)
     return max(asked, longest * (0.5 + random.random() / 2))

@@ -3,13 +3,14 @@
 import msgspec
 import pytest
 
-from tutti.jobs.kube.declared import Declared, Part
+from tutti.jobs.kube.declared import QUEUE, TIME, Declared, Part, Reading
 from tutti.jobs.kube.gang import Facts, Ground, Kin, translate
-from tutti.jobs.kube.objects import LabelSelector, NodeTerm, PodSpec, Taint, Toleration
+from tutti.jobs.kube.objects import LabelSelector, NodeTerm, Pod, PodSpec, Taint, Toleration
 from tutti.jobs.kube.quantity import BadQuantity, amount, quantity
+from tutti.jobs.kube.read import asked_queue
 from tutti.jobs.kube.resources import ask
 from tutti.jobs.kube.select import labels_match, term_matches, tolerates
-from tutti.jobs.kube.wants import Reach, wants
+from tutti.jobs.kube.wants import TAKEN_OVER, Reach, claim_names, claimed, wants
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,26 @@ def test_time_comes_from_the_group_before_the_pods():
     assert found.gang.estimate.limit == 7
 
 
+def test_of_a_long_value_only_the_beginning_is_repeated():
+    reading = Reading()
+    reading.run_time({TIME: "1" * 2**20})
+    reading.count("9" * 4000, "spec.minMember", 1)
+    reading.least("x" * 4000, "spec.minMember")
+    assert all(len(text) < 150 for text in (*reading.problems, reading.refused)), reading.problems
+    assert reading.problems[0].endswith("... is not a duration; write 30m or 2h30m")
+
+
+@pytest.mark.parametrize("written", ["", "0", "-5m", "1e99h"])
+def test_a_run_time_of_nothing_is_told(written):
+    reading = Reading()
+    assert (reading.run_time({TIME: written}), len(reading.problems)) == (0, 1)
+
+
+def test_a_name_of_a_queue_that_is_longer_than_any_name_is_cut():
+    pod = msgspec.convert({"metadata": {"annotations": {QUEUE: "q" * 3000}}}, Pod)
+    assert asked_queue(pod).ours == f"{'q' * 40}..."
+
+
 def test_what_cannot_be_honoured_is_named():
     fields = {"containers": [container("1")], "resourceClaims": [{"name": "x"}]}
     assert wants("ns", spec(**fields), {}).unsupported == "spec.resourceClaims"
@@ -161,3 +182,17 @@ def test_what_cannot_be_honoured_is_named():
     assert not wants("ns", asked, {"ns/c": Reach()}).unsupported
     assert "ReadWriteOncePod" in wants("ns", asked, {"ns/c": Reach(alone=True)}).unsupported
     assert wants("ns", asked, {"ns/c": Reach(driver="disks")}).ask["volumes of disks"] == 1
+    assert "of the kind cinder" in wants("ns", asked, {"ns/c": Reach(old="cinder")}).unsupported
+
+
+@pytest.mark.parametrize("kind", TAKEN_OVER)
+def test_a_disk_that_a_driver_took_over_is_refused_and_counts_as_one_of_its_volumes(kind):
+    found = wants("ns", spec(containers=[container("1")], volumes=[{"name": "v", kind: {}}]), {})
+    assert found.unsupported == f"spec.volumes.{kind}"
+    assert found.ask[f"volumes of {TAKEN_OVER[kind]}"] == 1
+
+
+def test_a_volume_that_comes_and_goes_with_its_pod_is_a_claim_named_after_both():
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}, {"name": "plain"}]
+    pod = msgspec.convert({"metadata": {"name": "web"}, "spec": {"volumes": volumes}}, Pod)
+    assert claim_names("ns", claimed(pod)) == ("ns/web-scratch",)

@@ -13,6 +13,8 @@ from .select import labels_match
 TIME = "tutti.dev/time"
 QUEUE = "tutti.dev/queue"
 MOVABLE = "tutti.dev/movable"
+LONGEST = 40
+"""As much of a value as is repeated to people."""
 
 
 class Member(NamedTuple):
@@ -141,6 +143,12 @@ def gang_name(namespace: str, name: str, dialect: str) -> str:
     return f"{namespace}/{name}" if dialect == "native" else f"{namespace}/{name}@{dialect}"
 
 
+def quoted(written: object) -> str:
+    """What somebody wrote, as far as it bears repeating."""
+    text = str(written)
+    return repr(text) if len(text) <= LONGEST else f"{text[:LONGEST]!r}..."
+
+
 class Reading:
     """Reads numbers and times, and remembers what was wrong with them."""
 
@@ -151,11 +159,11 @@ class Reading:
         """Why the gang cannot be started as it is written."""
 
     def least(self, written: object, what: str, lowest: int = 1, default: int = 1) -> int:
-        """A minimum. What one below zero, or one that is no number, was meant to be nobody knows: it is refused."""
+        """A minimum. What one below zero, beyond a million or in words was meant to be nobody knows: it is refused."""
         known = len(self.problems)
         found = self.count(written, what, lowest, default)
-        if len(self.problems) > known and found == default and str(written) != "0":
-            self.refused = self.refused or f"{what} {str(written)[:40]!r}"
+        if len(self.problems) > known and str(written) != "0":
+            self.refused = self.refused or f"{what} {quoted(written)}"
         return found
 
     def count(self, written: object, what: str, least: int = 0, default: int = 0) -> int:
@@ -165,10 +173,10 @@ class Reading:
         try:
             number = int(str(written))
         except ValueError:
-            self.problems.append(f"{what} is {str(written)[:40]!r}; write a whole number")
+            self.problems.append(f"{what} is {quoted(written)}; write a whole number")
             return default
         if not least <= number <= MOST_MEMBERS:
-            self.problems.append(f"{what} is {number}; write a number from {least} to {MOST_MEMBERS:,}")
+            self.problems.append(f"{what} is {str(number)[:LONGEST]}; write a number from {least} to {MOST_MEMBERS:,}")
             return MOST_MEMBERS if number > MOST_MEMBERS else default
         return number
 
@@ -179,21 +187,30 @@ class Reading:
         try:
             return duration(str(written))
         except Misread as problem:
-            self.problems.append(f"{what}: {problem}; write 30m or 2h30m")
+            said = str(problem).replace(repr(str(written)), quoted(written))
+            self.problems.append(f"{what}: {said}; write 30m or 2h30m")
             return 0
+
+    def run_time(self, annotations: Mapping[str, str] | None) -> int:
+        """How long it runs, as our own annotation says. One that is there and says nothing is told as well."""
+        written, known = (annotations or {}).get(TIME), len(self.problems)
+        found = self.time(written, f"annotation {TIME}")
+        if written is not None and not found and len(self.problems) == known:
+            self.problems.append(f"annotation {TIME} is {quoted(written)}; write 30m or 2h30m")
+        return found
 
     def truth(self, written: object, what: str) -> bool:
         """Yes or no; anything else is told and means no."""
         if written in (None, "", "true", "false"):
             return written == "true"
-        self.problems.append(f"{what} is {str(written)[:40]!r}; write true or false")
+        self.problems.append(f"{what} is {quoted(written)}; write true or false")
         return False
 
     def one_of(self, written: object, what: str, choice: tuple[str, ...]) -> str:
         """One of some words; anything else is told and counts as the first."""
         if written is None or written == "" or written in choice:
             return str(written or choice[0])
-        self.problems.append(f"{what} is {str(written)[:40]!r}; write {' or '.join(choice)}")
+        self.problems.append(f"{what} is {quoted(written)}; write {' or '.join(choice)}")
         return choice[0]
 
     def mapping(self, written: object, what: str) -> dict[str, object]:

@@ -182,6 +182,9 @@ class Volume(Narrow):
     ephemeral: dict[str, Any] | None = None
     gce_persistent_disk: dict[str, Any] | None = msgspec.field(default=None, name="gcePersistentDisk")
     aws_elastic_block_store: dict[str, Any] | None = msgspec.field(default=None, name="awsElasticBlockStore")
+    azure_disk: dict[str, Any] | None = msgspec.field(default=None, name="azureDisk")
+    cinder: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = msgspec.field(default=None, name="portworxVolume")
     iscsi: dict[str, Any] | None = None
     rbd: dict[str, Any] | None = None
     csi: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ import msgspec
 
 from tutti.engine.model import SECOND
 
-from .declared import MOVABLE, QUEUE, TIME, Declared, Member, Reading
+from .declared import LONGEST, MOVABLE, QUEUE, TIME, Declared, Member, Reading
 from .dialects import coscheduling, kai, koordinator, kueue, native, volcano, yunikorn
 from .gang import NO_QUEUE, POD, Asked
 from .objects import Meta, Pod, PodSpec, Thing
@@ -39,6 +39,7 @@ BY_GROUP = {
     **dict.fromkeys(volcano.GROUPS, volcano),
 }
 OURS = POD
+LONGEST_NAME = 253
 QUEUES = (koordinator.QUOTA, yunikorn.QUEUE, kai.QUEUE, volcano.QUEUE, volcano.QUEUE_LABEL)
 """Labels and annotations of pods by which dialects name a queue."""
 LASTS = {
@@ -149,9 +150,10 @@ def _told(thing: Thing) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def is_movable(pod: Pod) -> bool:
-    """Whether a pod says that it may be started anew elsewhere."""
-    return _written(pod.metadata, MOVABLE) == "true"
+def is_movable(pod: Pod) -> tuple[bool, tuple[str, ...]]:
+    """Whether a pod says that it may be started anew elsewhere, and what is wrong with how it says it."""
+    reading = Reading()
+    return reading.truth(_written(pod.metadata, MOVABLE), f"annotation {MOVABLE}"), tuple(reading.problems)
 
 
 def asked_queue(pod: Pod) -> Asked:
@@ -165,7 +167,9 @@ def asked_queue(pod: Pod) -> Asked:
 
 
 def _written(meta: Meta, key: str) -> str:
-    return (meta.annotations or {}).get(key) or (meta.labels or {}).get(key) or ""
+    """What an annotation or a label says; one that is longer than any name is cut, and is no name then either."""
+    said = (meta.annotations or {}).get(key) or (meta.labels or {}).get(key) or ""
+    return said if len(said) <= LONGEST_NAME else f"{said[:LONGEST]}..."
 
 
 def from_pod(pod: Pod, said: Member) -> Declared | None:
@@ -233,9 +237,8 @@ def is_gated(pod: Pod) -> bool:
 def run_time(pod: Pod) -> tuple[int, tuple[str, ...]]:
     """How long the pod says it runs, in microseconds (0 where it does not), and what is wrong with how it says it."""
     reading = Reading()
-    written = (pod.metadata.annotations or {}).get(TIME)
-    if written is not None:
-        return reading.time(written, f"annotation {TIME}"), tuple(reading.problems)
+    if TIME in (pod.metadata.annotations or {}):
+        return reading.run_time(pod.metadata.annotations), tuple(reading.problems)
     if pod.spec.active_deadline_seconds:
         return pod.spec.active_deadline_seconds * SECOND, ()
     limit = (pod.metadata.labels or {}).get(kueue.MAX_TIME)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .objects import LabelSelector, NodeTerm, Pod, PodSpec, PodTerm, Port, Spread, Toleration, Volume
+from .objects import Claim, LabelSelector, NodeTerm, Pod, PodSpec, PodTerm, Port, Spread, Toleration, Volume
 from .quantity import BadQuantity
 from .resources import Amounts, ask
 from .select import required_nodes, term_matches, terms_match
@@ -103,6 +103,18 @@ DECLARES = "the declared feature "
 """Begins what stands among a node's labels for each thing its kubelet says it can do."""
 RESTARTS, MAPPED = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 ENCODER = msgspec.json.Encoder()
+_VOLUME_FIELDS = {field.name: field.encode_name for field in msgspec.structs.fields(Volume)}
+HARMLESS = frozenset(["name", "persistent_volume_claim", "csi"])
+"""Fields of a volume that keep no pod off a node; claims are looked at by themselves."""
+TAKEN_OVER = {
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "portworxVolume": "pxd.portworx.com",
+}
+"""Kinds of disks that were once a part of Kubernetes, and the drivers as whose volumes they count today."""
+_DRIVERS = [(name, TAKEN_OVER[kind]) for name, kind in _VOLUME_FIELDS.items() if kind in TAKEN_OVER]
 ATTACHED = "volumes of "
 """Begins the name of the resource that a driver's volumes are: a node can attach so many."""
 
@@ -114,6 +126,8 @@ class Reach(NamedTuple):
     driver: str = ""
     alone: bool = False
     """Only one pod of the whole cluster may use it."""
+    old: str = ""
+    """The kind of disk it is, where a driver took over what was once a part of Kubernetes."""
 
 
 Claims = Mapping[str, Reach | None]
@@ -136,7 +150,7 @@ def key_of(namespace: str, spec: PodSpec, claims: Claims) -> bytes:
         volumes=[] if spec.volumes and not _plain(spec.volumes) else None,
     )
     volumes = tuple(claims.get(name) or () for name in claim_names(namespace, spec))
-    extra = [_unsupported_volume(namespace, spec, claims)]
+    extra = [_unsupported_volume(namespace, spec, claims), *_inline(spec)]
     return ENCODER.encode((namespace, bare, volumes, extra))
 
 
@@ -246,10 +260,32 @@ def claim_names(namespace: str, spec: PodSpec) -> tuple[str, ...]:
 def _attached(namespace: str, spec: PodSpec, claims: Claims) -> Amounts:
     """Volumes of each driver; one that two pods of a node share counts twice, which errs on the safe side."""
     found: Amounts = {}
-    for reach in (claims.get(name) for name in dict.fromkeys(claim_names(namespace, spec))):
-        if reach is not None and reach.driver:
-            found[f"{ATTACHED}{reach.driver}"] = found.get(f"{ATTACHED}{reach.driver}", 0) + 1
+    reached = (claims.get(name) for name in dict.fromkeys(claim_names(namespace, spec)))
+    for driver in (*(reach.driver for reach in reached if reach is not None and reach.driver), *_inline(spec)):
+        found[f"{ATTACHED}{driver}"] = found.get(f"{ATTACHED}{driver}", 0) + 1
     return found
+
+
+def _inline(spec: PodSpec) -> list[str]:
+    """The drivers of disks that are named in the pod itself."""
+    if not spec.volumes:
+        return []
+    return [driver for volume in spec.volumes for name, driver in _DRIVERS if getattr(volume, name) is not None]
+
+
+def claimed(pod: Pod) -> PodSpec:
+    """The spec of a pod in which volumes that come and go with it are the claims that were made for them."""
+    volumes = pod.spec.volumes or []
+    if all(volume.ephemeral is None for volume in volumes):
+        return pod.spec
+    change = msgspec.structs.replace
+    made = [
+        volume
+        if volume.ephemeral is None
+        else change(volume, ephemeral=None, persistent_volume_claim=Claim(f"{pod.metadata.name}-{volume.name}"))
+        for volume in volumes
+    ]
+    return change(pod.spec, volumes=made)
 
 
 def _plain(volumes: Iterable[Volume]) -> bool:
@@ -258,9 +294,9 @@ def _plain(volumes: Iterable[Volume]) -> bool:
 
 def _unsupported_volume(namespace: str, spec: PodSpec, claims: Claims) -> str:
     for volume in spec.volumes or []:
-        for field in ("ephemeral", "gce_persistent_disk", "aws_elastic_block_store", "iscsi", "rbd"):
-            if getattr(volume, field) is not None:
-                return f"spec.volumes.{msgspec.structs.fields(volume)[_place(field)].encode_name}"
+        for field, named in _VOLUME_FIELDS.items():
+            if field not in HARMLESS and getattr(volume, field) is not None:
+                return f"spec.volumes.{named}"
     for name in claim_names(namespace, spec):
         if name not in claims:
             return f"spec.volumes.persistentVolumeClaim {name}: it does not exist"
@@ -269,11 +305,9 @@ def _unsupported_volume(namespace: str, spec: PodSpec, claims: Claims) -> str:
             return f"spec.volumes.persistentVolumeClaim {name}: it is not bound"
         if reach.alone:
             return f"spec.volumes.persistentVolumeClaim {name}: ReadWriteOncePod"
+        if reach.old:
+            return f"spec.volumes.persistentVolumeClaim {name}: its volume is of the kind {reach.old}"
     return ""
-
-
-def _place(field: str) -> int:
-    return Volume.__struct_fields__.index(field)
 
 
 # -- what we do not do

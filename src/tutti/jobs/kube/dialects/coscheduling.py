@@ -1,6 +1,6 @@
 """scheduler-plugins' coscheduling: a PodGroup with minMember, or two labels from before there was one."""
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Reading
+from tutti.jobs.kube.declared import Declared, Member, Reading
 from tutti.jobs.kube.objects import Pod, Thing
 
 from .native import completion_index
@@ -31,7 +31,7 @@ def declared(thing: Thing) -> list[Declared]:
             uid=thing.metadata.uid,
             min=reading.least(spec.get("minMember"), "spec.minMember"),
             min_ask={str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()},
-            time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
+            time=reading.run_time(thing.metadata.annotations),
             problems=tuple(reading.problems),
             unsupported=reading.refused,
             created=thing.metadata.creation_timestamp or "",

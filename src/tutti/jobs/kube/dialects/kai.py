@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading, Segmented
 from tutti.jobs.kube.objects import Pod, Thing
 
 from .native import completion_index
@@ -71,7 +71,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         priority_class=labels.get(CLASS, ""),
         preemptible=said != "non-preemptible",
         preemptible_below=LASTS if not said else None,
-        time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
+        time=reading.run_time(annotations),
         preempts_after=reading.time(annotations.get(DELAY), f"annotation {DELAY}"),
         **_grace(annotations.get(GRACE), f"annotation {GRACE}", reading),
         problems=tuple(reading.problems),
@@ -125,7 +125,7 @@ def declared(thing: Thing) -> list[Declared]:
             preempts_after=reading.time(spec.get("preemptionDelay"), "spec.preemptionDelay"),
             pool=labels.get(POOL, ""),
             **_grace(spec.get("stalenessGracePeriod"), "spec.stalenessGracePeriod", reading),
-            time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
+            time=reading.run_time(thing.metadata.annotations),
             problems=tuple(reading.problems),
             unsupported=reading.refused or unsupported,
             created=thing.metadata.creation_timestamp or "",

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading, Segmented
 from tutti.jobs.kube.objects import Pod, Thing
 from tutti.jobs.kube.written import decoded
 
@@ -71,7 +71,7 @@ def _annotated(namespace: str, name: str, annotations: Mapping[str, str], readin
         near=near,
         parts={"": Part(segment=segment)} if segment else {},
         partners=_partners(annotations.get(f"{PREFIX}groups"), f"{namespace}/{name}", reading),
-        time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
+        time=reading.run_time(annotations),
         problems=tuple(reading.problems),
         unsupported=reading.refused,
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tutti.engine.model import SECOND
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading, Segmented
 from tutti.jobs.kube.objects import Pod, Thing
 
 from .native import completion_index
@@ -121,7 +121,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         near=annotations.get(f"{PREFIX}podset-preferred-topology", ""),
         local_queue=local_queue(pod),
         parts={"": Part(segment=Segmented(level, size))} if size and level else {},
-        time=reading.time(annotations.get(TIME), f"annotation {TIME}") or limit * 1_000_000,
+        time=reading.run_time(annotations) or limit * 1_000_000,
         problems=tuple(reading.problems),
         unsupported=reading.refused,
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading
 from tutti.jobs.kube.objects import Pod, Thing
 
 NAME = "native"
@@ -67,7 +67,7 @@ def _group(thing: Thing, name: str, spec: dict[str, Any], policy_key: str) -> De
         may_preempt=reading.one_of(spec.get("preemptionPolicy"), "preemptionPolicy", POLICIES) != "Never",
         whole=_is_whole(spec.get("disruptionMode"), reading),
         loose=gang is None,
-        time=reading.time((thing.metadata.annotations or {}).get(TIME), f"annotation {TIME}"),
+        time=reading.run_time(thing.metadata.annotations),
         parent=str(spec.get("parentCompositePodGroupName") or ""),
         is_tree=thing.kind == "CompositePodGroup",
         problems=tuple(reading.problems),

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading, Segmented, Sorting
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading, Segmented, Sorting
 from tutti.jobs.kube.objects import LabelSelector, Pod, Thing
 
 from .native import completion_index
@@ -64,7 +64,7 @@ def declared(thing: Thing) -> list[Declared]:
                 (reading.time(annotations[key], f"annotation {key}") for key in SLA if key in annotations), 0
             ),
             min_ask={str(k): str(v) for k, v in reading.mapping(spec.get("minResources"), "spec.minResources").items()},
-            time=reading.time(annotations.get(TIME), f"annotation {TIME}"),
+            time=reading.run_time(annotations),
             problems=tuple(reading.problems),
             unsupported=reading.refused,
             created=thing.metadata.creation_timestamp or "",

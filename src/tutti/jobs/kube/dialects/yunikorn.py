@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tutti.jobs.kube.declared import TIME, Declared, Member, Part, Reading
+from tutti.jobs.kube.declared import Declared, Member, Part, Reading
 from tutti.jobs.kube.objects import Pod
 from tutti.jobs.kube.written import decoded
 
@@ -60,7 +60,7 @@ def from_pod(pod: Pod, name: str) -> Declared | None:
         min=sum(part.min for part in parts.values()) or 1,
         parts=parts,
         queue=both.get(QUEUE) or both.get("queue") or "",
-        time=reading.time(both.get(TIME), f"annotation {TIME}"),
+        time=reading.run_time(both),
         problems=tuple(reading.problems),
         notes=tuple(reading.notes),
         unsupported=reading.refused,
