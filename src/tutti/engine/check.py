@@ -166,6 +166,8 @@ class _Audit:
         for why in self._shut(job):
             yield Rule.QUOTA, why
         self.started.add(gang.name)
+        if (promise := self.promises.get(gang.name)) is not None and promise.start <= self.now:
+            self.room.due.add(gang.name)
         self._forget(gang.name)
         if problem := malformed(self.view, gang, action.seats):
             yield Rule.WHOLE, problem
@@ -225,9 +227,10 @@ class _Audit:
             yield from ((Rule.QUOTA, sentence) for sentence in self.limits.grow(job.gang, action.seats))
         if isinstance(action, Shrink | Migrate):
             yield from self._for_somebody(name, action.room_for)
-            until = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
+            by = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
+            until = max(min(end, by), self.now + 1)
             given_up = newcomers(before, action.seats)
-            self.room.write(GOING, self.room.spread(name, given_up, self.now, min(end, until)))
+            self.room.write(GOING, self.room.spread(name, given_up, self.now, until))
 
     def _evict(self, job: Job, action: Evict) -> Found:
         name = job.gang.name
@@ -424,7 +427,10 @@ class _Audit:
     # -- promises given before
 
     def _delayed(self) -> Iterator[tuple[str, str]]:
-        """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it."""
+        """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it.
+
+        Who starts because that was promised delays nobody: somebody before has not made room in time.
+        """
         for name, promise in {**self.promises, **self.told}.items():
             job = self.room.job(name)
             late = self.limits.delays(job.gang, promise) if job is not None and self._waits(job) else ""

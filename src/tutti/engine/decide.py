@@ -130,9 +130,10 @@ def consider(desk: Desk, job: Job) -> None:
     if may_not_start(desk, job):
         keep_aside(desk, job)
         return
-    if desk.unkept:
-        keep_promises(desk, job.gang.name)
-        desk.unkept.clear()
+    if desk.unkept.keys() - {job.gang.name}:
+        # With its own, so that nobody whose room is gone moves there.
+        keep_promises(desk)
+    desk.unkept.clear()
     desk.unseat(job)
     if keep_start(desk, job):
         return

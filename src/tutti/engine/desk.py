@@ -217,6 +217,10 @@ class Desk:
         """The same where nobody asks it to leave the room that it is lent."""
         return int(self._profile.releases.by_themselves[slot])
 
+    def gone_by(self) -> int:
+        """When whoever is asked to leave now is taken to be gone: never this very moment."""
+        return self.now + max(self.policy.reclaim.grace, 1)
+
     def slot(self, job: Job) -> int:
         """The slot of a running gang."""
         if not self._slots:

@@ -35,12 +35,11 @@ def list_promises(desk: Desk) -> None:
     desk.unseen = {job.gang.name for job in standing}
 
 
-def keep_promises(desk: Desk, but: str = "") -> None:
-    """Before anybody else is placed, the room of standing promises and pledges is taken out.
+def keep_promises(desk: Desk) -> None:
+    """Before anybody is placed, the room of standing promises and pledges is taken out.
 
     A start that cannot be kept to the second moves as little as it can, so that nobody gets a better one out of it.
     """
-    mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
         pledge, promise = _open_pledge(desk, job), job.life.promise
         if pledge is not None:
@@ -50,7 +49,7 @@ def keep_promises(desk: Desk, but: str = "") -> None:
             sitting = None if _keep(desk, job, promise) else earliest(desk, job, start)
             if sitting is not None:
                 sitting.take(desk)
-    desk.unkept = {} if mine is None else {but: mine}
+    desk.unkept.clear()
 
 
 def keep_aside(desk: Desk, job: Job) -> None:
@@ -171,10 +170,10 @@ def hold_again(desk: Desk, job: Job, stay: Stay) -> None:
 
 
 def pledged_from(desk: Desk, pledge: Pledge) -> int:
-    """When the last victim of a pledge is expected to have made room."""
-    asked_by = pledge.since + desk.policy.reclaim.grace
-    leave_by = [desk.view.held(slot).life.leave_by for slot in desk.view.seated if _is_victim(desk, slot, pledge)]
-    return max([desk.now + 1, *(min(by, asked_by) for by in leave_by)])
+    """When the last victim of a pledge is expected to have made room; now, where all have."""
+    by = max(pledge.since + desk.policy.reclaim.grace, desk.now + 1)
+    there = (slot for slot in desk.view.seated if _is_victim(desk, slot, pledge))
+    return max((min(desk.end_of(slot), by) for slot in there), default=desk.now)
 
 
 def _is_victim(desk: Desk, slot: int, pledge: Pledge) -> bool:
