@@ -166,8 +166,6 @@ class _Audit:
         for why in self._shut(job):
             yield Rule.QUOTA, why
         self.started.add(gang.name)
-        if (promise := self.promises.get(gang.name)) is not None and promise.start <= self.now:
-            self.room.due.add(gang.name)
         self._forget(gang.name)
         if problem := malformed(self.view, gang, action.seats):
             yield Rule.WHOLE, problem
@@ -429,7 +427,7 @@ class _Audit:
     def _delayed(self) -> Iterator[tuple[str, str]]:
         """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it.
 
-        Who starts because that was promised delays nobody: somebody before has not made room in time.
+        Whoever has room being freed for it waits for that instead.
         """
         for name, promise in {**self.promises, **self.told}.items():
             job = self.room.job(name)
@@ -438,7 +436,7 @@ class _Audit:
                 yield name, f"{late} when it was promised a start"
         for name, promise in self.promises.items():
             job = self.room.job(name)
-            if promise.start >= NEVER or job is None or not self._waits(job):
+            if promise.start >= NEVER or job is None or not self._waits(job) or name in self.pledges:
                 continue
             claims = self.room.promised(name, promise)
             if claims and not any(self.room.short(node, claim, HELD) for node, claim in claims.items()):

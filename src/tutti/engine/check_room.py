@@ -38,8 +38,6 @@ class Room:
         self.slots = {job.gang.name: slot for slot, job in enumerate(view.jobs) if job is not None}
         self.leaving: dict[str, int] = {}
         """Gangs that the plan tells to leave, and by when."""
-        self.due: set[str] = set()
-        """Gangs that the plan starts which were promised a start by now."""
         self._percent = policy.reserve.quantile
         self._grace = policy.reclaim.grace
         self._asked = self._targets()
@@ -130,13 +128,11 @@ class Room:
         return next(filter(None, (lacking(there, at, mine, others) for at in _moments(mine, others))), "")
 
     def fits(self, node: int, ask: Mapping[str, int], begin: int, end: int, before: bool) -> int:
-        """How many members a node could hold for a while beside those that sit there; `before` leaves out what is new."""
+        """How many members a node could hold for a while beside those that sit there; `before` leaves out the plan."""
         there = self.view.nodes[node]
         if there is None:
             return 0
-        here = self._claims(node)
-        if before:
-            here = self._seated(node) | {at: claim for at, claim in here.items() if claim.gang in self.due}
+        here = self._seated(node) if before else self._claims(node)
         others = [claim for (kind, _), claim in here.items() if kind in HELD]
         stay = Claim("", begin, end, {})
         room = [

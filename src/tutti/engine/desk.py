@@ -75,6 +75,8 @@ class Desk:
         """Gangs with a standing promise or pledge whose turn has not come yet."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
+        self.grown: dict[str, tuple[Seats, ...]] = {}
+        """Running gangs that are to grow, and the seats that they come to have."""
         self.promised = 0
         self.promised_anew: set[str] = set()
         """Gangs that this plan already tells of a promise without a time."""

@@ -146,7 +146,8 @@ def _more(
     desk.spoken_for.grows(job, total, end)
     nodes = desk.view.by_line[seating.positions].tolist()
     bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
-    return (*seats[:role], bigger, *seats[role + 1 :])
+    after = desk.grown[job.gang.name] = (*seats[:role], bigger, *seats[role + 1 :])
+    return after
 
 
 def _within_quota(desk: Desk, job: Job, need: Need, members: int, end: int) -> int:
