@@ -150,9 +150,9 @@ def consider(desk: Desk, job: Job) -> None:
 
 def may_not_start(desk: Desk, job: Job) -> bool:
     """Whether the gang is kept from starting whatever room there is: by others before it, a gate, or its queue."""
-    if "" in desk.strict_queues or gate(desk, job) or over_quota(desk, job):
-        return True
-    return job.gang.queue in desk.strict_queues
+    # Who left to make room for a gang may stand ahead of it from then on.
+    is_passed = job.life.pledge is None and not desk.strict_queues.keys().isdisjoint(("", job.gang.queue))
+    return is_passed or bool(gate(desk, job) or over_quota(desk, job))
 
 
 def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
@@ -192,7 +192,7 @@ def borrow(desk: Desk, job: Job, card: Card) -> bool:
 def _begin(desk: Desk, job: Job, sitting: Sitting, lent: int = 0) -> None:
     desk.take(sitting)
     desk.charge(job, sitting.seats)
-    desk.highest_started = max(desk.highest_started, job.gang.priority)
+    desk.serve(job)
     desk.started.add(job.gang.name)
     act = Resume if job.life.state is State.PARKED else Start
     desk.act(act(job.gang.name, desk.view.number, seats=sitting.seats, lent=lent))

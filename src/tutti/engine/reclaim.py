@@ -90,6 +90,7 @@ def keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> 
     for victim in victims:
         leave(desk, victim, ready)
     desk.forget_failures()
+    desk.serve(job)
     length = desk.length(job, sitting.seats)
     sitting.start, sitting.end = ready, NEVER if length >= NEVER else ready + length
     sitting.take(desk)

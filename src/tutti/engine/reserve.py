@@ -216,6 +216,8 @@ def promise(desk: Desk, job: Job) -> bool:
 
 def _tell(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> None:
     """Tell the gang of a start that it does not know."""
+    if job.life.promise is None or start < job.life.promise.start:
+        desk.serve(job)
     renewed = _renewed(desk, job, start, end, seats)
     desk.act(Reserve(job.gang.name, desk.view.number, promise=renewed, why=_why(desk, job, start)))
 
@@ -249,7 +251,7 @@ def _why(desk: Desk, job: Job, start: int) -> str:
     nodes = [desk.view.nodes[node] for held in old.seats for node in held.nodes if node < len(desk.view.nodes)]
     if any(node is None or node.state for node in nodes):
         return Break.NODE_LOST
-    return Break.HIGHER_PRIORITY if job.gang.priority < desk.highest_started else Break.OVERRUN
+    return Break.HIGHER_PRIORITY if job.gang.priority < desk.highest_served else Break.OVERRUN
 
 
 def _withdraw(desk: Desk, job: Job) -> bool:
@@ -323,6 +325,7 @@ def _promise_without_time(desk: Desk, job: Job) -> bool:
     desk.promised += 1
     old = job.life.promise
     if old is None or old.start < NEVER:
+        desk.serve(job)
         given = desk.now if old is None else old.given
         kept = Promise(NEVER, NEVER, tuple(seats), given, old.broken + 1 if old else 0)
         desk.promised_anew.add(job.gang.name)
