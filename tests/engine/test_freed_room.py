@@ -7,7 +7,7 @@ from tests.clusters import brief, drawn, gang, seat, seats, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import MINUTE, SECOND, Pledge, Promise, Queue, Resizing
+from tutti.engine.model import MINUTE, SECOND, NodeState, Pledge, Promise, Queue, Resizing
 from tutti.engine.plan import Reserve
 from tutti.engine.policy import ALL, Break, Order, Placing, Policy, Reclaim, Reservation, Term
 from tutti.engine.world import World
@@ -118,3 +118,12 @@ def test_a_promise_that_moves_for_a_higher_priority_which_is_promised_room_says_
 
     assert brief(plan.without_answers(), world.view()) == "high>100@n0*8 low>130@n0*8"
     assert [act.why for act in plan.actions if isinstance(act, Reserve)] == ["", Break.HIGHER_PRIORITY]
+
+
+def test_who_must_leave_a_node_does_not_move_to_room_that_is_freed_for_another():
+    world = seat(drawn("8 8"), gang("moves", 8, run_s=600, resizing=Resizing.LIVE), "n0*8")
+    submit(world, gang("high", 8, run_s=10))
+    world.apply(ev.Pledged(SECOND, "high", Pledge((seats(world, "n1*8"),), ("gone",), SECOND, MINUTE)))
+    world.apply(ev.NodeTurned(2 * SECOND, "n0", NodeState.DRAINING))
+
+    assert told(world, 2 * SECOND, rules()) == "high@n1*8"

@@ -21,6 +21,7 @@ from .policy import Policy
 from .reclaim import has_rights, reclaim
 from .repair import drain, mend
 from .reserve import (
+    hold_pledges,
     hold_targets,
     keep_aside,
     keep_promises,
@@ -67,6 +68,8 @@ def deliberate(view: View, now: int, policy: Policy, cache: Cache | None = None)
     """The same, looking at everybody who waits or may have to change, in the light of what is free where and when."""
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
     keep_windows_apart(desk)
+    if view.promised and (view.watched or view.draining):
+        hold_pledges(desk)
     if view.watched:
         hold_targets(desk)
         mend(desk)

@@ -28,6 +28,13 @@ def hold_targets(desk: Desk) -> None:
                 desk.profile.take(desk.now, end, seating.positions, seating.counts, ask)
 
 
+def hold_pledges(desk: Desk) -> None:
+    """What is being freed for a gang is its own before anybody who runs is given other seats."""
+    for job in _standing(desk):
+        if pledge := _open_pledge(desk, job):
+            _hold(desk, job, pledge)
+
+
 def list_promises(desk: Desk) -> None:
     """Standing promises and pledges, in the order in which they fall due."""
     standing = sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name))
@@ -43,7 +50,8 @@ def keep_promises(desk: Desk) -> None:
     for job in desk.unkept.values():
         pledge, promise = _open_pledge(desk, job), job.life.promise
         if pledge is not None:
-            _hold(desk, job, pledge)
+            if desk.kept(job) is None:
+                _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             start = max(promise.start, desk.now)
             sitting = None if _keep(desk, job, promise) else earliest(desk, job, start)
