@@ -132,8 +132,10 @@ def _more(
 ) -> tuple[Seats, ...]:
     """The seats with so many more members of a role (or, unless all are needed, as many as fit); taken."""
     need = _needs(desk, job)[role]
-    end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
+    end = max(desk.end_of(desk.slot(job)), desk.now + 1)
     if not legal_only:
+        # Who joins late is taken to run as long as the others do, or for as long as the others did.
+        end = max(end, desk.now + desk.length(job))
         members = _within_quota(desk, job, need, members, end)
     if members <= 0:
         return seats
