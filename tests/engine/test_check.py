@@ -298,6 +298,17 @@ def test_what_is_pledged_belongs_to_nobody_else():
     assert found(world, start(world, "high", "n0")) == set()
 
 
+def test_whoever_has_room_freed_for_it_waits_for_that_and_not_for_the_start_it_was_promised():
+    world = submit(drawn("8 8"), gang("high", gpu=8, run_s=60), gang("slow", run_s=300))
+    world.apply(promise(world, "high", "n0", start_s=60))
+    seat(world, gang("long", gpu=8, run_s=900), "n1")
+    assert found(world, start(world, "slow", "n0")) == {Rule.PROMISE}
+
+    world.apply(ev.Pledged(0, "high", pledged(seats(world, "n1"))))
+
+    assert found(world, start(world, "slow", "n0")) == set()
+
+
 def elastic(**fields) -> World:
     """A gang that may have two to four members and has two."""
     return seat(drawn("8 8 8"), gang("g", 2, gpu=4, max=4, **fields), "n0 n1")

@@ -5,9 +5,24 @@ import pytest
 
 from tests.clusters import brief, drawn, gang, seat, submit
 from tutti.engine import events as ev
+from tutti.engine.cache import Cache
 from tutti.engine.check import check
 from tutti.engine.decide import decide
-from tutti.engine.model import HOUR, Arrange, Coupling, Gang, Near, NodeState, OnLoss, Resizing, Role, Seats, Shape
+from tutti.engine.model import (
+    HOUR,
+    SECOND,
+    Arrange,
+    Coupling,
+    Gang,
+    Near,
+    NodeState,
+    OnLoss,
+    Resizing,
+    Role,
+    Seats,
+    Shape,
+    Window,
+)
 from tutti.engine.policy import Placing
 from tutti.engine.presets import PRESETS
 from tutti.engine.world import World
@@ -88,3 +103,16 @@ def test_who_joins_a_gang_later_goes_where_the_rest_of_it_must_be():
     world.apply(ev.Changed(0, msgspec.structs.replace(pair, roles=(*pair.roles, late))))
 
     assert planned(world) == "g+@a0,a1/a1"
+
+
+def test_seats_that_are_chosen_while_a_window_is_looked_at_disturb_nobody():
+    """They cut nodes off those that were like them, after the gang that is looked at had counted the kinds of nodes."""
+    world = seat(drawn("2 2 2 2"), gang("busy", 6, run_s=100), "n0*2 n1*2 n2*2")
+    world.apply(ev.WindowSet(0, Window("upkeep", 500 * SECOND, 600 * SECOND, ("n3",))))
+    submit(world, gang("wide", 2, 2, run_s=1000), gang("short", run_s=10, submitted=SECOND))
+    view, cache = world.view(), Cache()
+
+    for _ in range(2):
+        # Only where it is known that the gang fits at all are seats not yet taken when it is looked at.
+        plan = decide(view, SECOND, PRESETS["easy"].policy, cache)
+        assert brief(plan.without_answers(), view) == "wide>100@n0,n1 short@n3"

@@ -368,3 +368,22 @@ def test_the_checker_sees_a_borrower_that_leaves_for_nobody_who_needs_it_soon():
     found = check(view, Plan(view.number, 2 * HOUR, (leaves,)), Policy())
 
     assert [violation.rule for violation in found if violation.gang == "long"] == [Rule.RECLAIM]
+
+
+def test_nobody_is_lent_room_that_would_be_asked_back_at_once():
+    policy = Policy(reserve=Reservation(lend=SECOND), reclaim=Reclaim(min_run=0, grace=0))
+    world = kept_for(hours=1)
+
+    assert starts(decided(world, HOUR - SECOND - 1, policy)) == {}
+
+
+def test_somebody_looks_in_time_though_the_room_is_lent_until_the_very_start():
+    world = kept_for(hours=1)
+    start = HOUR - LENT
+
+    plan = decided(world, start)
+    carry_out(world, plan, start, settle=True)
+
+    assert starts(plan) == {"long": HOUR}
+    assert plan.wake_at == HOUR - NOTICE
+    assert leaving(decided(world, plan.wake_at)) == ["long"]

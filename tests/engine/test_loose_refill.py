@@ -3,10 +3,12 @@
 import msgspec
 import pytest
 
+from tests.clusters import brief, drawn, gang, lasting, seat, submit
 from tutti.engine import events as ev
 from tutti.engine.check import check
 from tutti.engine.decide import decide
 from tutti.engine.model import (
+    SECOND,
     Coupling,
     Gang,
     Life,
@@ -252,3 +254,17 @@ def test_a_gang_that_waits_and_gets_more_roles_remembers_who_is_done():
 
     assert isinstance(start, Start)
     assert [held.members for held in start.seats] == [2, 2]
+
+
+def test_who_joins_a_gang_that_is_late_stays_as_long_as_it_does():
+    """The rest of it is to be over by now, and may take until its limit: so may whoever joins it."""
+    loose = gang("loose", 1, estimate=lasting(100, 25, 25), want=3, coupling=Coupling.LOOSE)
+    world = seat(drawn("4"), loose, "n0")
+    seat(world, gang("other", 1, run_s=80), "n0")
+    submit(world, gang("wide", 3, run_s=10))
+    view = world.view()
+
+    plan = decide(view, 30 * SECOND, Policy())
+
+    assert check(view, plan, Policy()) == []
+    assert brief(plan.without_answers(), view) == "wide>80@n0*3"

@@ -38,8 +38,12 @@ class Kin:
         """One role on one shape with no company to mind: what failed for one of the kind fails for a larger one."""
         self.free = self.simple and _is_free(gang, self.needs[0][0])
         """Nothing but room in sum decides whether they can sit."""
-        self.alike: object = numbers.setdefault(self.needs[0][0].alike, len(numbers)) if self.simple else gang.name
-        """Gangs with the same entry here find room in the same places. A number, because it is looked up often."""
+        same = self.simple and (self.needs[0][0].alike, self.free)
+        self.alike: object = numbers.setdefault(same, len(numbers)) if same else gang.name
+        """Gangs with the same entry here find room in the same places, and leave as much of it when they sit down.
+
+        A number, because it is looked up often.
+        """
         self.sizes: dict[tuple[int, int], Sizes] = {}
         self._displaces: dict[object, int] = {}
         self._low = -1

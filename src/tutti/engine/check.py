@@ -225,9 +225,10 @@ class _Audit:
             yield from ((Rule.QUOTA, sentence) for sentence in self.limits.grow(job.gang, action.seats))
         if isinstance(action, Shrink | Migrate):
             yield from self._for_somebody(name, action.room_for)
-            until = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
+            by = action.by if isinstance(action, Shrink) else self.now + self.policy.reclaim.grace
+            until = max(min(end, by), self.now + 1)
             given_up = newcomers(before, action.seats)
-            self.room.write(GOING, self.room.spread(name, given_up, self.now, min(end, until)))
+            self.room.write(GOING, self.room.spread(name, given_up, self.now, until))
 
     def _evict(self, job: Job, action: Evict) -> Found:
         name = job.gang.name
@@ -424,7 +425,10 @@ class _Audit:
     # -- promises given before
 
     def _delayed(self) -> Iterator[tuple[str, str]]:
-        """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it."""
+        """Gangs whose promise could be kept without what this plan starts, and cannot be kept with it.
+
+        Whoever has room being freed for it waits for that instead.
+        """
         for name, promise in {**self.promises, **self.told}.items():
             job = self.room.job(name)
             late = self.limits.delays(job.gang, promise) if job is not None and self._waits(job) else ""
@@ -432,7 +436,7 @@ class _Audit:
                 yield name, f"{late} when it was promised a start"
         for name, promise in self.promises.items():
             job = self.room.job(name)
-            if promise.start >= NEVER or job is None or not self._waits(job):
+            if promise.start >= NEVER or job is None or not self._waits(job) or name in self.pledges:
                 continue
             claims = self.room.promised(name, promise)
             if claims and not any(self.room.short(node, claim, HELD) for node, claim in claims.items()):

@@ -116,7 +116,7 @@ def _beside_wide(desk: Desk, job: Job, start: int, end: int) -> Bools:
 def _planned(desk: Desk, job: Job) -> tuple[Seats, ...]:
     """Seats that this plan gives to a gang that runs."""
     if job.gang.name not in desk.disturbed:
-        return ()
+        return desk.grown.get(job.gang.name, ())
     given = (action for action in desk.actions if isinstance(action, GIVES_SEATS) and action.gang == job.gang.name)
     return tuple(held for action in given for held in action.seats)
 

@@ -21,6 +21,7 @@ from .policy import Policy
 from .reclaim import has_rights, reclaim
 from .repair import drain, mend
 from .reserve import (
+    hold_pledges,
     hold_targets,
     keep_aside,
     keep_promises,
@@ -67,6 +68,8 @@ def deliberate(view: View, now: int, policy: Policy, cache: Cache | None = None)
     """The same, looking at everybody who waits or may have to change, in the light of what is free where and when."""
     desk = Desk(view, now, policy, cache or Cache(), seat_roles)
     keep_windows_apart(desk)
+    if view.promised and (view.watched or view.draining):
+        hold_pledges(desk)
     if view.watched:
         hold_targets(desk)
         mend(desk)
@@ -130,9 +133,10 @@ def consider(desk: Desk, job: Job) -> None:
     if may_not_start(desk, job):
         keep_aside(desk, job)
         return
-    if desk.unkept:
-        keep_promises(desk, job.gang.name)
-        desk.unkept.clear()
+    if desk.unkept.keys() - {job.gang.name}:
+        # With its own, so that nobody whose room is gone moves there.
+        keep_promises(desk)
+    desk.unkept.clear()
     desk.unseat(job)
     if keep_start(desk, job):
         return
@@ -149,9 +153,9 @@ def consider(desk: Desk, job: Job) -> None:
 
 def may_not_start(desk: Desk, job: Job) -> bool:
     """Whether the gang is kept from starting whatever room there is: by others before it, a gate, or its queue."""
-    if "" in desk.strict_queues or gate(desk, job) or over_quota(desk, job):
-        return True
-    return job.gang.queue in desk.strict_queues
+    # Who left to make room for a gang may stand ahead of it from then on.
+    is_passed = job.life.pledge is None and not desk.strict_queues.keys().isdisjoint(("", job.gang.queue))
+    return is_passed or bool(gate(desk, job) or over_quota(desk, job))
 
 
 def is_hopeless(desk: Desk, job: Job, card: Card) -> bool:
@@ -191,7 +195,7 @@ def borrow(desk: Desk, job: Job, card: Card) -> bool:
 def _begin(desk: Desk, job: Job, sitting: Sitting, lent: int = 0) -> None:
     desk.take(sitting)
     desk.charge(job, sitting.seats)
-    desk.highest_started = max(desk.highest_started, job.gang.priority)
+    desk.serve(job)
     desk.started.add(job.gang.name)
     act = Resume if job.life.state is State.PARKED else Start
     desk.act(act(job.gang.name, desk.view.number, seats=sitting.seats, lent=lent))

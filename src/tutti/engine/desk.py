@@ -75,6 +75,7 @@ class Desk:
         """Gangs with a standing promise or pledge whose turn has not come yet."""
         self.disturbed: set[str] = set()
         """Running gangs that this plan already asks to do something."""
+        self.grown: dict[str, tuple[Seats, ...]] = {}  # running gangs that are to grow, and to which seats
         self.promised = 0
         self.promised_anew: set[str] = set()
         """Gangs that this plan already tells of a promise without a time."""
@@ -90,7 +91,7 @@ class Desk:
         self.loans = Loans(view)
         self.strict_queues: dict[str, str] = {}
         """Queues (and '' for all) that nobody may pass in, and the gang at their head."""
-        self.highest_started = -(1 << 62)
+        self.highest_served = -(1 << 62)
         self._highest: int | None = None
         self._slots: dict[str, int] = {}
         self._asked: Job | None = None
@@ -119,6 +120,10 @@ class Desk:
         """Add an action to the plan; its position is returned."""
         self.actions.append(action)
         return len(self.actions) - 1
+
+    def serve(self, job: Job) -> None:
+        """The gang comes to room that it did not have; promises of lower priority may have to move for it."""
+        self.highest_served = max(self.highest_served, job.gang.priority)
 
     def answer(self, job: Job, reason: Reason) -> None:
         """Say why a gang waits."""
@@ -216,6 +221,10 @@ class Desk:
     def ends_by_itself(self, slot: int) -> int:
         """The same where nobody asks it to leave the room that it is lent."""
         return int(self._profile.releases.by_themselves[slot])
+
+    def gone_by(self) -> int:
+        """When whoever is asked to leave now is taken to be gone: never this very moment."""
+        return self.now + max(self.policy.reclaim.grace, 1)
 
     def slot(self, job: Job) -> int:
         """The slot of a running gang."""

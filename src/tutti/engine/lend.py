@@ -30,14 +30,19 @@ def borrowed(desk: Desk, job: Job, card: Card) -> Sitting | None:
     """Seats in room that is kept for others, until it may be asked back; None where there are none for long enough."""
     if not may_borrow(desk, job) or (card.kin.simple and card.low > desk.rooms.room(card)):
         return None
-    most = max(desk.policy.reserve.lend, min_run(desk, job) + _notice(desk))
+    # Whoever would be asked to leave at once is lent nothing.
+    most = max(desk.policy.reserve.lend, min_run(desk, job) + _notice(desk) + 1)
     failed = desk.loans.failed.get((card.kin.alike, most)) if card.kin.simple else None
     if failed is not None and failed <= card.low:
         return None
     sitting = sit_at(desk, job, desk.now, most=most)
     if sitting is None and card.kin.simple:
         desk.loans.failed[card.kin.alike, most] = card.low
-    return sitting if sitting is not None and _is_within_bounds(desk, job, sitting) else None
+    if sitting is None or not _is_within_bounds(desk, job, sitting):
+        return None
+    # From then on somebody has to look when it must be asked; nobody else may come by before that is too late.
+    desk.wake(sitting.end - _notice(desk))
+    return sitting
 
 
 def _is_within_bounds(desk: Desk, job: Job, sitting: Sitting) -> bool:

@@ -86,10 +86,11 @@ def tell(desk: Desk, job: Job, victim: Victim, await_at: int, why: str = "") -> 
 
 def keep_room(desk: Desk, job: Job, victims: list[Victim], sitting: Sitting) -> None:
     """From the moment the victims are gone their room is the gang's."""
-    ready = desk.now + desk.policy.reclaim.grace
+    ready = max(min(desk.end_of(victim.slot), desk.gone_by()) for victim in victims)
     for victim in victims:
         leave(desk, victim, ready)
     desk.forget_failures()
+    desk.serve(job)
     length = desk.length(job, sitting.seats)
     sitting.start, sitting.end = ready, NEVER if length >= NEVER else ready + length
     sitting.take(desk)
@@ -323,9 +324,12 @@ def _enough(desk: Desk, job: Job, found: list[Victim]) -> bool:
 
 
 def would_sit(desk: Desk, job: Job, victims: list[Victim]) -> Sitting | None:
-    """Where the gang would sit from now on if these victims were gone."""
+    """Where the gang would sit from now on if these victims were gone.
+
+    They take their time to go, and it stays so much longer.
+    """
     receipts = [receipt for victim in victims for receipt in leave(desk, victim, desk.now)]
-    sitting = sit_at(desk, job, desk.now, least=True)
+    sitting = sit_at(desk, job, desk.now, least=True, late=desk.gone_by() - desk.now)
     for receipt in receipts:
         desk.profile.give(receipt)
     return sitting
@@ -333,11 +337,11 @@ def would_sit(desk: Desk, job: Job, victims: list[Victim]) -> Sitting | None:
 
 def leave(desk: Desk, victim: Victim, start: int) -> list[int]:
     """Take a victim's members (those it gives up) off their nodes from a moment until it would have ended."""
-    end = max(desk.end_of(victim.slot), start + 1)
+    end = desk.end_of(victim.slot)
     needs = desk.needs(victim.job)
     receipts = []
     for role, given_up in _given_up(desk, victim):
-        if given_up.nodes:
+        if given_up.nodes and start < end:
             seating, ask = desk.seating(given_up), needs[role][given_up.shape].ask
             receipts.append(desk.profile.take(start, end, seating.positions, seating.counts, ask, -1))
     return receipts

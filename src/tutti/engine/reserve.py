@@ -28,6 +28,13 @@ def hold_targets(desk: Desk) -> None:
                 desk.profile.take(desk.now, end, seating.positions, seating.counts, ask)
 
 
+def hold_pledges(desk: Desk) -> None:
+    """What is being freed for a gang is its own before anybody who runs is given other seats."""
+    for job in _standing(desk):
+        if pledge := _open_pledge(desk, job):
+            _hold(desk, job, pledge)
+
+
 def list_promises(desk: Desk) -> None:
     """Standing promises and pledges, in the order in which they fall due."""
     standing = sorted(_standing(desk), key=lambda job: (_due(job), job.gang.name))
@@ -35,22 +42,22 @@ def list_promises(desk: Desk) -> None:
     desk.unseen = {job.gang.name for job in standing}
 
 
-def keep_promises(desk: Desk, but: str = "") -> None:
-    """Before anybody else is placed, the room of standing promises and pledges is taken out.
+def keep_promises(desk: Desk) -> None:
+    """Before anybody is placed, the room of standing promises and pledges is taken out.
 
     A start that cannot be kept to the second moves as little as it can, so that nobody gets a better one out of it.
     """
-    mine = desk.unkept.pop(but, None)
     for job in desk.unkept.values():
         pledge, promise = _open_pledge(desk, job), job.life.promise
         if pledge is not None:
-            _hold(desk, job, pledge)
+            if desk.kept(job) is None:
+                _hold(desk, job, pledge)
         elif promise is not None and promise.start < NEVER and not _may_be_broken(desk, job):
             start = max(promise.start, desk.now)
             sitting = None if _keep(desk, job, promise) else earliest(desk, job, start)
             if sitting is not None:
                 sitting.take(desk)
-    desk.unkept = {} if mine is None else {but: mine}
+    desk.unkept.clear()
 
 
 def keep_aside(desk: Desk, job: Job) -> None:
@@ -171,10 +178,10 @@ def hold_again(desk: Desk, job: Job, stay: Stay) -> None:
 
 
 def pledged_from(desk: Desk, pledge: Pledge) -> int:
-    """When the last victim of a pledge is expected to have made room."""
-    asked_by = pledge.since + desk.policy.reclaim.grace
-    leave_by = [desk.view.held(slot).life.leave_by for slot in desk.view.seated if _is_victim(desk, slot, pledge)]
-    return max([desk.now + 1, *(min(by, asked_by) for by in leave_by)])
+    """When the last victim of a pledge is expected to have made room; now, where all have."""
+    by = max(pledge.since + desk.policy.reclaim.grace, desk.now + 1)
+    there = (slot for slot in desk.view.seated if _is_victim(desk, slot, pledge))
+    return max((min(desk.end_of(slot), by) for slot in there), default=desk.now)
 
 
 def _is_victim(desk: Desk, slot: int, pledge: Pledge) -> bool:
@@ -217,6 +224,8 @@ def promise(desk: Desk, job: Job) -> bool:
 
 def _tell(desk: Desk, job: Job, start: int, end: int, seats: tuple[Seats, ...]) -> None:
     """Tell the gang of a start that it does not know."""
+    if job.life.promise is None or start < job.life.promise.start:
+        desk.serve(job)
     renewed = _renewed(desk, job, start, end, seats)
     desk.act(Reserve(job.gang.name, desk.view.number, promise=renewed, why=_why(desk, job, start)))
 
@@ -250,7 +259,7 @@ def _why(desk: Desk, job: Job, start: int) -> str:
     nodes = [desk.view.nodes[node] for held in old.seats for node in held.nodes if node < len(desk.view.nodes)]
     if any(node is None or node.state for node in nodes):
         return Break.NODE_LOST
-    return Break.HIGHER_PRIORITY if job.gang.priority < desk.highest_started else Break.OVERRUN
+    return Break.HIGHER_PRIORITY if job.gang.priority < desk.highest_served else Break.OVERRUN
 
 
 def _withdraw(desk: Desk, job: Job) -> bool:
@@ -324,6 +333,7 @@ def _promise_without_time(desk: Desk, job: Job) -> bool:
     desk.promised += 1
     old = job.life.promise
     if old is None or old.start < NEVER:
+        desk.serve(job)
         given = desk.now if old is None else old.given
         kept = Promise(NEVER, NEVER, tuple(seats), given, old.broken + 1 if old else 0)
         desk.promised_anew.add(job.gang.name)

@@ -132,8 +132,10 @@ def _more(
 ) -> tuple[Seats, ...]:
     """The seats with so many more members of a role (or, unless all are needed, as many as fit); taken."""
     need = _needs(desk, job)[role]
-    end = max(desk.end_of(desk.slot(job)), desk.now + 1) if legal_only else desk.now + desk.length(job)
+    end = max(desk.end_of(desk.slot(job)), desk.now + 1)
     if not legal_only:
+        # Who joins late is taken to run as long as the others do, or for as long as the others did.
+        end = max(end, desk.now + desk.length(job))
         members = _within_quota(desk, job, need, members, end)
     if members <= 0:
         return seats
@@ -146,7 +148,8 @@ def _more(
     desk.spoken_for.grows(job, total, end)
     nodes = desk.view.by_line[seating.positions].tolist()
     bigger = grown(desk.view, seats[role], nodes, seating.counts.tolist(), job.gang.roles[role].segment)
-    return (*seats[:role], bigger, *seats[role + 1 :])
+    after = desk.grown[job.gang.name] = (*seats[:role], bigger, *seats[role + 1 :])
+    return after
 
 
 def _within_quota(desk: Desk, job: Job, need: Need, members: int, end: int) -> int:

@@ -40,13 +40,15 @@ def _give_turn(desk: Desk, job: Job, over: list[Victim]) -> None:
 
 
 def _is_over(desk: Desk, job: Job, length: int) -> bool:
-    """Whether a gang's slice is over: at least so many times what a switch costs."""
+    """Whether a gang's turn is over: its slice, what it is left alone for, and so many times what a switch costs."""
     life = job.life
     if not job.gang.parkable or life.state is not State.RUNNING or job.gang.name in desk.disturbed:
         return False
     told = life.progress
     switch = (told.save_cost + told.restart_cost) if told else 0
-    end = life.turn + max(length, desk.policy.rotate.switch_factor * switch)
+    queue = desk.queue(job)
+    least = max(length, job.gang.min_run, queue.min_run if queue else 0)
+    end = life.turn + max(least, desk.policy.rotate.switch_factor * switch)
     desk.wake(end)
     return end <= desk.now
 

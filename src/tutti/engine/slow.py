@@ -85,16 +85,13 @@ class _Pass:
         behind = Turns(self.view, self.now, backfilling(self.policy), self.shares)
         yield from (slot for slot in behind if slot not in seen)
 
-    def _keep_promises(self, waiting: list[Job], but: Job | None = None) -> None:
-        """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits.
-
-        Whoever is looked at first does without: it is about to find the best there is beside the others.
-        """
+    def _keep_promises(self, waiting: list[Job]) -> None:
+        """Standing promises are kept at their time, wherever there is room then, unless a higher priority waits."""
         promised = [(job.life.promise, job) for job in waiting if job.life.promise is not None]
         if any(job.life.pledge is not None for job in waiting):
             raise Beyond("pledges")
         for promise, job in sorted(promised, key=lambda p: (p[0].start, p[1].gang.name)):
-            if job is not but and promise.start < NEVER and not self._may_be_broken(job):
+            if promise.start < NEVER and not self._may_be_broken(job):
                 begin = max(promise.start, self.now)
                 self._hold(job, promise, begin) or self._first(job, begin)
 
@@ -133,7 +130,7 @@ class _Pass:
             self.answers[name] = Reason(token or Token.BEHIND_OTHERS)
             self._keep_aside(job)
             return
-        self._keep_promises(self.unkept, job)
+        self._keep_promises(self.unkept)
         self.unkept = []
         self.stays = [stay for stay in self.stays if stay.gang != name]
         self.turns.pop(name, None)

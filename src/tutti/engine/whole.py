@@ -45,10 +45,13 @@ def sit_now(desk: Desk, job: Job) -> Sitting | None:
     return sit_at(desk, job, desk.now)
 
 
-def sit_at(desk: Desk, job: Job, start: int, least: bool = False, most: int = NEVER) -> Sitting | None:
-    """Seats for the whole gang from a moment on, for so long at most; with `least` its minimum is enough."""
+def sit_at(desk: Desk, job: Job, start: int, least: bool = False, most: int = NEVER, late: int = 0) -> Sitting | None:
+    """Seats for the whole gang from a moment on, for so long at most; with `least` its minimum is enough.
+
+    They are free for so much longer as it may come late.
+    """
     for needs in shapes_of(desk, job):
-        found = sit_with(desk, job, needs, start, least, most)
+        found = sit_with(desk, job, needs, start, least, most, late)
         if found is not None:
             return found
     return None
@@ -67,7 +70,7 @@ def shapes_of(desk: Desk, job: Job) -> Iterator[tuple[Need, ...]]:
 
 
 def sit_with(
-    desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: bool = False, most: int = NEVER
+    desk: Desk, job: Job, needs: tuple[Need, ...], start: int, least: bool = False, most: int = NEVER, late: int = 0
 ) -> Sitting | None:
     """Seats for the whole gang on these shapes from a moment on, or None."""
     sizes = [desk.sizes(job, role, need.shape) for role, need in enumerate(needs)]
@@ -77,7 +80,7 @@ def sit_with(
     if least:
         sizes = [Sizes(size.low, size.low, size.low, size.legal) for size in sizes]
     for _ in range(4):
-        end = NEVER if length >= NEVER else start + length
+        end = NEVER if length >= NEVER else start + length + late
         if not desk.spoken_for.allows(job, start, end):
             return None
         seatings = seat_all(desk, job, needs, sizes, start, end)
@@ -86,7 +89,7 @@ def sit_with(
         sitting = Sitting(desk, job, needs, seatings, start, end)
         longer = min(desk.length(job, sitting.seats), most)
         if longer <= length:
-            sitting.end = NEVER if longer >= NEVER else start + longer
+            sitting.end = NEVER if longer >= NEVER else start + longer + late
             return sitting
         # A smaller gang stays longer: look again at the longer stay.
         length = longer
@@ -107,9 +110,9 @@ def seat_role(
     desk: Desk, job: Job, need: Need, sizes: Sizes, start: int, end: int, inside: Bools | None
 ) -> Seating | None:
     """Seats for one role at the largest legal size up to what is wanted, or None."""
-    profile = desk.until(end)
+    # Whoever asks about company has all seats taken, which may cut slots and columns anew.
+    mask, profile = allowed(desk, job, need, start, end), desk.until(end)
     first, last = profile.slots(start, end)
-    mask = allowed(desk, job, need, start, end)
     if inside is not None:
         mask = mask & inside
     outlook = Outlook(profile, need, first, last, mask)
@@ -121,8 +124,8 @@ def seat_role(
 
 def allowed(desk: Desk, job: Job, need: Need, start: int, end: int) -> Bools:
     """Columns that may take members of this need during a stay."""
-    mask = desk.mask(need, desk.until(end))
     closed = closed_to(desk, job, need, start, end)
+    mask = desk.mask(need, desk.until(end))
     return mask if closed is None else mask & ~closed
 
 
