@@ -41,7 +41,7 @@ check: venv ## style, types, import layers, links, shape
 test: venv check ## check, then every test
 	@tools/system --quiet
 	@$(RUN) tools/control_plane/build.py > /dev/null || true
-	@$(RUN) -m pytest -q -n $(WORKERS)
+	@$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal
 
 coverage: venv ## which lines no test reaches
 	@$(RUN) -m coverage run -m pytest -q $(ARGS)

@@ -136,6 +136,8 @@ def test_nothing_is_left_of_a_service_that_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(setup, "UNIT", unit)
     monkeypatch.setattr(home, "SHARED", shared)
     monkeypatch.setenv("TUTTI_LOCKS", str(locks))
+    # Nobody is starting it again.
+    monkeypatch.setattr(client, "SERVICE_S", 0.0)
     locks.mkdir()
     for path in (unit, locks / "port-1"):
         path.touch()

@@ -106,16 +106,18 @@ def test_one_that_is_frozen_when_its_agent_is_lost_wakes_up_and_goes(launch):
 @slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 def test_members_are_still_replaced_when_what_they_are_forked_from_is(launch, blow):
-    run = launch("--workers", 2, loop={**LOOP, "sleep": 0.05, "alone": 1.0})
+    run = launch("--workers", 2, loop={**LOOP, "epochs": 4, "sleep": 0.5})
     run.wait_step(2)
     known = {event["pid"] for kind in ("started", "store") for event in run.events(kind)}
     (zygote,) = [pid for pid in descendants(run.pid) if pid not in known]
     os.kill(zygote, blow)
     run.kill(run.pids()["m1"])
     run.wait_for("renewed")
+    run.wait_for("formed", 3)
+    run.hurry()
     assert run.finish() == 0, run.said()
     assert [event["world"] for event in run.events("generation")] == [2, 1, 2]
-    check_samples(run, epochs=2, samples=240)
+    check_samples(run, epochs=4, samples=240)
     assert run.leftovers() == []
 
 

@@ -143,34 +143,39 @@ def test_a_snapshot_that_one_did_not_finish_does_not_take_the_place_of_the_last(
 
 def test_one_that_is_frozen_before_it_has_begun_is_not_waited_for(launch):
     """A replacement freezes before it joins: another comes in its place."""
-    loop = {"wrap": "ddp", "samples": 2400, "sleep": 0.01, "faults": {"m1": {"5": "kill"}}, "stillborn": "m2"}
+    loop = {"wrap": "ddp", "samples": 600, "sleep": 0.2, "faults": {"m1": {"5": "kill"}}, "stillborn": "m2"}
     run = launch("--workers", 2, loop=loop)
+    run.wait_for("formed", 3)
+    run.hurry()
     assert run.finish() == 0, run.said()
     assert [event["member"] for event in run.events("fenced")] == ["m2"]
     assert run.events("formed")[-1]["world"] == 2
-    check_samples(run, samples=2400)
+    check_samples(run, samples=600)
     assert run.leftovers() == []
 
 
 def test_losing_everyone_at_once_goes_on_from_memory(launch):
     faults = {name: {"6": "kill"} for name in ("m0", "m1", "m2")}
     # More tensors than fit a small table of contents.
-    loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "samples": 240, "layers": 400}
+    loop = {"wrap": "ddp", "numerics": "ordered", "faults": faults, "layers": 400}
     run = launch("--workers", 3, "--max-restarts", 5, "--snapshot-every", 1, loop=loop)
     assert run.finish() == 0, run.said()
-    assert {result["ledger"]["1"][0][1] for result in run.results()} == {240}
+    assert {result["ledger"]["1"][0][1] for result in run.results()} == {120}
     assert run.leftovers() == []
     claim("ddp", "L1")
 
 
 def test_the_store_may_be_lost(launch):
-    run = launch("--workers", 3, loop={"wrap": "ddp", "sleep": 0.02, "samples": 1200})
-    run.wait_step(10)
+    run = launch("--workers", 3, loop={"wrap": "ddp", "sleep": 0.2, "samples": 600})
+    run.wait_step(3)
     run.kill_store()
     pids = run.pids()
     run.kill(pids["m1"])
+    run.wait_for("started", 4)
+    run.wait_for("formed", 3)
+    run.hurry()
     assert run.finish() == 0, run.said()
-    assert {tuple(result["ledger"]["1"][0]) for result in run.results()} == {(0, 1200)}
+    assert {tuple(result["ledger"]["1"][0]) for result in run.results()} == {(0, 600)}
     assert run.leftovers() == []
 
 

@@ -63,6 +63,12 @@ def until(is_so, run):
         time.sleep(0.02)
 
 
+def until_four_again(first):
+    """All four compute after somebody was lost; then there is nothing more to wait for."""
+    until(lambda: any(event["world"] == 4 for event in first.events("formed")[1:]), first)
+    first.hurry()
+
+
 def check(run, *others, samples=100):
     """Everyone finished, each sample once in each epoch, the same weights on all, nothing left."""
     assert run.finish() == 0, run.said()
@@ -132,14 +138,14 @@ def test_when_the_first_machine_is_lost_the_state_waits_elsewhere_for_another(cl
 
 @pytest.mark.slow
 def test_a_machine_that_comes_back_is_given_members_again(cluster):
-    loop = {"samples": 2400, "sleep": 0.01}
+    loop = {"samples": 600, "sleep": 0.2}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
-    first.wait_step(10)
+    first.wait_step(3)
     lose(second, 1)
     first.wait_for("machine lost")
     another = cluster(1, loop=loop)
-    until(lambda: any(event["world"] == 4 for event in first.events("formed")[1:]), first)
-    check(first, another, samples=2400)
+    until_four_again(first)
+    check(first, another, samples=600)
     worlds = [event["world"] for event in first.events("formed")]
     assert (worlds[:2], worlds[-1]) == ([4, 2], 4)
     assert first.counts()["lost"] == 2
@@ -172,12 +178,13 @@ def test_a_program_that_never_joins_starts_again_with_the_machines_that_are_left
 
 @pytest.mark.slow
 def test_a_machine_that_is_asked_to_go_goes_and_the_others_go_on(cluster):
-    loop = {"samples": 1200, "sleep": 0.01, "wrap": "fsdp"}
+    loop = {"samples": 600, "sleep": 0.1, "wrap": "fsdp"}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
-    first.wait_step(10)
+    first.wait_step(5)
     second.signal(signal.SIGTERM)
     assert second.finish() == Exit.RELEASED, second.said()
-    check(first, samples=1200)
+    first.hurry()
+    check(first, samples=600)
     assert first.counts()["lost"] == first.counts()["machine lost"] == 0
     assert [event["world"] for event in first.events("formed")] == [4, 2]
 
@@ -185,9 +192,10 @@ def test_a_machine_that_is_asked_to_go_goes_and_the_others_go_on(cluster):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["kill", "stop"])
 def test_a_lost_member_is_replaced_on_its_own_machine(cluster, fault):
-    loop = {"samples": 2400, "sleep": 0.01, "faults": {"m3": {"5": fault}}}
+    loop = {"samples": 600, "sleep": 0.2, "faults": {"m3": {"5": fault}}}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
-    check(first, second, samples=2400)
+    until_four_again(first)
+    check(first, second, samples=600)
     assert [event["member"] for event in first.events("lost")] == ["m3"]
     machines = [result["machine"] for result in first.results()]
     assert machines.count([1, 2, 1]) == 1, "the place on its machine that the lost one had"
@@ -197,33 +205,34 @@ def test_a_lost_member_is_replaced_on_its_own_machine(cluster, fault):
 
 @pytest.mark.slow
 def test_a_machine_that_falls_silent_is_lost_and_may_come_back(cluster):
-    loop = {"samples": 4800, "sleep": 0.01}
+    loop = {"samples": 600, "sleep": 0.3}
     env = {"TUTTI_TRAIN_LEASE": "3"}
     first, second = cluster(0, loop=loop, env=env), cluster(1, loop=loop, env=env)
-    first.wait_step(5)
+    first.wait_step(3)
     os.kill(second.pid, signal.SIGSTOP)
     try:
         first.wait_for("machine lost")
     finally:
         os.kill(second.pid, signal.SIGCONT)
-    until(lambda: any(event["world"] == 4 for event in first.events("formed")[1:]), first)
-    check(first, second, samples=4800)
+    until_four_again(first)
+    check(first, second, samples=600)
 
 
 @pytest.mark.slow
 def test_the_status_is_the_same_on_every_machine(cluster, monkeypatch, capsys):
     from tutti.train.status import sentence, show
 
-    loop = {"samples": 600, "sleep": 0.01, "wrap": "fsdp"}
+    loop = {"samples": 300, "sleep": 0.1, "wrap": "fsdp"}
     first, second = cluster(0, loop=loop), cluster(1, loop=loop)
-    first.wait_step(20)
+    first.wait_step(10)
     monkeypatch.setenv("TUTTI_TRAIN_HOME", str(first.home))
     assert show([], as_json=True) == 0
     one, other = json.loads(capsys.readouterr().out)["runs"]
     assert one["domains"] == other["domains"] == {"n0": 2, "n1": 2}
     assert [one["run"], other["run"], one["replicas"]] == ["r", "r.n1", 4]
     assert "go on: --run-id r, and the --node-rank of this machine" in sentence({**other, "is_running": False})
-    check(first, second, samples=600)
+    first.hurry()
+    check(first, second, samples=300)
 
 
 class Storm:
@@ -285,14 +294,16 @@ class Storm:
 def test_a_storm_over_machines_leaves_no_trace(cluster, wrap):
     seed = int(os.environ.get("TUTTI_STORM_SEED", "1"))
     blows = max(3, int(os.environ.get("TUTTI_STORM", "30")) // 10)
-    samples = 12 * 40 * blows
-    loop = {"samples": samples, "sleep": 0.01, "wrap": wrap, "epochs": 1}
+    samples = 12 * 20 * blows
+    loop = {"samples": samples, "sleep": 0.5, "wrap": wrap, "epochs": 1}
     storm = Storm(cluster, random.Random(seed), loop)
     for _ in range(blows):
         storm.until_whole()
         if storm.is_over():
             break
         storm.strike()
+    storm.until_whole()
+    storm.first.hurry()
     assert storm.first.finish_within(LIMIT_S + 20 * blows) == 0, f"seed {seed}:\n{storm.first.said()}"
     for run in storm.machines:
         run.finish()

@@ -89,17 +89,13 @@ def test_four_members_one_is_killed_and_the_rest_finishes(programs, tmp_path):
     assert list((tmp_path / "h").iterdir()) == []
 
 
-def test_the_pipeline_of_the_page_runs(tmp_path):
+def test_the_pipeline_of_the_page_runs(launch, tmp_path):
     (text,) = re.findall(
         r"```python\n# stages.py\n(.*?)```", (DOCS / "how-to" / "train-pipelines.md").read_text(), re.DOTALL
     )
     (tmp_path / "stages.py").write_text(text)
-    process = python(tmp_path, "-m", "tutti.train", "--workers", "4", "--", "python", "stages.py")
-    try:
-        out, err = process.communicate(timeout=200)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 0, err
+    run = launch("--workers", 4, script=tmp_path / "stages.py")
+    assert run.finish() == 0, run.said()
     # Two may print at once, and share a line.
-    assert all(f"rank {rank} of 4, stage {rank % 2} of 2: 69 steps" in out for rank in range(4)), out + err
+    said = run.log.read_text()
+    assert all(f"rank {rank} of 4, stage {rank % 2} of 2: 69 steps" in said for rank in range(4)), said

@@ -5,6 +5,7 @@ process id, then with its exit code when asked to wait.
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -30,6 +31,7 @@ def main():
             continue
         for name in request.get("warm", ()):
             importlib.import_module(name)
+        gc.freeze()
         pid = os.fork()
         if pid == 0:
             perform(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import os
@@ -274,6 +275,9 @@ def watch_exceptions(job: Job) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(Exit.AGAIN)
+        if job.member:
+            # The others may wait for this one: it does not wait for them as well.
+            atexit.unregister(job.member.part)
         if not isinstance(error, TrainError):
             # Whoever starts it again under its name goes on where the loop failed.
             recover.keep_whole(job)

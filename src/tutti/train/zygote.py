@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import runpy
@@ -59,6 +60,8 @@ def warm_and_serve(line: lines.Lines) -> Child | None:
     for name in (*WARM, *filter(None, os.environ.get("TUTTI_TRAIN_WARM", "").split(","))):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    # What is there by now stays: a member that looked for rubbish in it would copy all of the memory it shares with us.
+    gc.freeze()
     line.send({"say": "warm", "torch": torch.__version__})
     return serve(line)
 

@@ -4,7 +4,6 @@ import functools
 import importlib
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ OPTIONS: dict[str, Any] = {
     "tensor": 1,
     "names": "whole",
     "faults": {},
-    "sleep": 0.0,
     # Where torch's own checkpoint is written after a step, and compared with by who begins with that step.
     "checkpoint": "",
     "checkpoint_at": -1,
@@ -126,7 +124,7 @@ def main():
         else:
             run(schedule_for(len(x)), grid, x, index)
         storm.inject(job.step)
-        time.sleep(OPTIONS["sleep"])
+        storm.pause()
         job.commit(*opts.values(), sched)
         if job.step == OPTIONS["checkpoint_at"] and OPTIONS["faults"]:
             save(module, opts)
