@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.clusters import drawn, gang, lasting, seat, seats, submit
 from tests.worlds import MEDIUM, Scene, scenes
@@ -147,6 +148,14 @@ def equals_its_listing(world):
     again = World.load(listing)
     assert again.listing() == listing
     assert free_by_class(again.view()) == free_by_node(again)
+
+
+def test_what_is_held_of_a_resource_that_no_node_has_any_more_is_in_the_listing():
+    world = seat(drawn("4"), gang("runs", 2, 1), "n0")
+    bare = replace(world.listing().nodes[0], capacity={})
+    world.apply(ev.NodeSeen(SECOND, bare))
+    equals_its_listing(world)
+    assert free_by_class(World.load(world.listing()).view()) == free_by_class(world.view())
 
 
 def says_why_nothing_changed(world):

@@ -245,6 +245,8 @@ class Books:
     def seat(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int, decided: int = 0) -> None:
         if not seats:
             return
+        if sign > 0:
+            self._get_to_know(job.gang, seats)
         stamp, versions = decided or self.version, self.versions
         asks, total, floor = self.booked.amounts(slot, job.gang, seats, sign, self.resources)
         for role, given in enumerate(seats):
@@ -256,6 +258,14 @@ class Books:
         self._use(job.gang, total, floor, sign)
         if job.gang.domain_ask:
             self._book_domains(job.gang, seats, sign)
+
+    def _get_to_know(self, gang: Gang, seats: tuple[Seats, ...]) -> None:
+        """Somebody may hold what no node has, or has any more: that is entered all the same."""
+        for role, given in zip(gang.roles, seats, strict=True):
+            if given.nodes:
+                for name in role.shapes[given.shape].ask:
+                    if name not in self.resources:
+                        self.resource(name)
 
     def book(self, slot: int, job: Job, seats: tuple[Seats, ...], sign: int) -> None:
         """Add what the gang in the slot holds on these seats to the use of its queue, or take it away."""
