@@ -6,7 +6,7 @@ from tests.clusters import drawn, gang, seats
 from tests.drive.first_come import first_come
 from tutti.drive.backend import Capabilities, Refused
 from tutti.drive.estimates import History
-from tutti.drive.loop import SETTLE, Driver
+from tutti.drive.loop import PATIENCE, REST, SETTLE, Driver
 from tutti.drive.notice import Notice, Trouble
 from tutti.engine import events as ev
 from tutti.engine.check import Rule, Violation
@@ -143,6 +143,22 @@ def test_news_that_only_refines_estimates_is_looked_at_together_after_a_while():
     assert box.driver.wake_at == SETTLE
     box.step(now=SETTLE)
     assert box.driver.plan is not before
+
+
+def test_who_looks_in_vain_again_and_again_rests_in_between_until_something_happens():
+    looks = []
+
+    def impatient(view, now, policy, cache=None):
+        looks.append(now)
+        return Plan(view.number, now, wake_at=now + 1)
+
+    box = Box("4", decide=impatient)
+    box.driver.step([ev.Submitted(0, gang("a", 1))], 0)
+    while box.driver.wake_at <= SECOND:
+        box.driver.step([], box.driver.wake_at)
+    assert len(looks) == PATIENCE + SECOND // REST
+    box.driver.step([ev.Submitted(SECOND, gang("b", 1))], SECOND)
+    assert box.driver.wake_at == SECOND + 1
 
 
 def test_an_action_that_breaks_a_promise_is_stopped_told_and_nothing_falls_over():

@@ -31,6 +31,9 @@ Watch = Callable[[ev.Event, Touched], None]
 NONE: frozenset[int] = frozenset()
 SETTLE = 10 * SECOND
 """News that only refines an estimate is looked at once in so long, together."""
+PATIENCE, REST = 64, SECOND // 100
+"""After so many looks in a row that changed nothing, there is a rest before the next one: who was asked to leave and is
+still there could be gone at any moment, but whoever goes is heard of."""
 SOFT = frozenset({ev.Reported, ev.Estimated, ev.Running, ev.TurnTaken, ev.Promised, ev.Pledged})
 """Events that never make a gang start by themselves."""
 COMPLETED = frozenset({ev.Submitted, ev.Changed, ev.Refused})
@@ -95,6 +98,8 @@ class Driver:
         self._cache = Cache()
         self._wake = 0
         self._looked = 0
+        self._fruitless = 0
+        """Looks in a row at which nothing had happened and nothing was done."""
         self._again: list[tuple[int, str, AnyAction]] = []
         self._is_one_line = is_one_line(policy)
         if world is not None:
@@ -115,6 +120,8 @@ class Driver:
             if self._take(event, now):
                 due = True
         out = self._sent_again(now) if self._again else []
+        if due:
+            self._fruitless = 0
         if due or now >= self._wake:
             out += self._act(now)
         return out
@@ -257,7 +264,8 @@ class Driver:
             self._wake = now + self.policy.repair.back_off
             return []
         self.plan = plan
-        self._wake = max(plan.wake_at, now + 1)
+        self._fruitless = 0 if plan.actions else self._fruitless + 1
+        self._wake = max(plan.wake_at, now + (1 if self._fruitless <= PATIENCE else REST))
         return self._carried_out(plan, bad, now) if plan.actions else []
 
     def _decided(self, now: int) -> tuple[Plan | None, frozenset[int]]:
