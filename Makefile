@@ -8,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 RUN := .venv/bin/python
-WORKERS ?= 2
+# Most tests wait for something most of the time.
+WORKERS ?= 4
 SOAK_S ?= 1800
 KUEUE_S ?= 300
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
