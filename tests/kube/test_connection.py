@@ -132,9 +132,10 @@ def test_nothing_is_decided_while_nodes_are_out_of_sight(play):
     play(scene)
 
 
-def idle(path: str, item: type[Any]) -> Listener[object]:
-    """One that lists nothing."""
-    return Listener(Gap(), path, item, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+def idle(path: str, item: type[Any], api: Any = None) -> Listener[object]:
+    """One whose changes nobody hears of; without an API it lists nothing."""
+    source: Any = api or Gap()
+    return Listener(source, path, item, lambda _: None, lambda _: None, lambda: None)
 
 
 def test_what_is_out_of_sight_for_long_is_said_once_and_so_is_its_return():
@@ -162,8 +163,7 @@ def test_what_happens_while_a_listing_is_compared_is_no_difference():
             listener._drop(Thing(metadata=Meta(uid="gone")))
             return await super().list(path, item, **query)
 
-    api = Meanwhile(there)
-    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener = idle("/nodes", Thing, Meanwhile(there))
     listener.version = "12"
     listener.known = {uid: (at, Thing()) for uid, at in (("kept", "5"), ("changed", "11"), ("new", "12"))}
     assert asyncio.run(listener.missed()) == 0
@@ -172,7 +172,7 @@ def test_what_happens_while_a_listing_is_compared_is_no_difference():
 @pytest.mark.parametrize("missed", ["made", "changed", "deleted"])
 def test_a_difference_between_a_listing_and_what_is_known(missed):
     there = [Stamped(Stamp(uid, version)) for uid, version in (("a", "5"), ("b", "6"))]
-    listener = Listener(Gap(there, there), "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener = idle("/nodes", Thing, Gap(there, there))
     known = {"made": {"a": "5"}, "changed": {"a": "5", "b": "4"}, "deleted": {"a": "5", "b": "6", "c": "3"}}[missed]
     listener.version, listener.known = "9", {uid: (at, Thing()) for uid, at in known.items()}
     assert asyncio.run(listener.missed()) == 1
@@ -195,8 +195,7 @@ def test_a_line_that_is_cut_off_makes_us_read_anew(line, monkeypatch):
         """No need to wait here."""
 
     monkeypatch.setattr("tutti.kube.watch.asyncio.sleep", at_once)
-    api = Cut([], [])
-    listener = Listener(api, "/nodes", Thing, lambda _: None, lambda _: None, lambda: None)  # type: ignore[arg-type]
+    listener = idle("/nodes", Thing, Cut([], []))
     with pytest.raises(IndexError):
         asyncio.run(listener.follow())
     assert listener.lists == 2

@@ -11,7 +11,7 @@ from typing import Protocol
 from tutti.engine import events as ev
 from tutti.engine.cache import Cache
 from tutti.engine.check import Violation, check
-from tutti.engine.model import NEVER, SECOND, Gang, Job, Life, Listing, Role, Seats, State
+from tutti.engine.model import NEVER, SECOND, Gang, Job, Life, Listing, Seats, State
 from tutti.engine.plan import GIVES_SEATS, AnyAction, Fail, Plan, Reason, Start
 from tutti.engine.policy import ALL, Policy, Term
 from tutti.engine.view import View
@@ -231,16 +231,7 @@ class Driver:
         closed = len(world.queued) > 1 if self.policy.order.strict else bool(world.promised)
         if not closed or len(world.promised) < self.policy.reserve.depth:
             return False
-        roles = gang.roles
-        if len(roles) == 1:
-            return self._has_no_room(_needs(roles[0]))
-        need: Counter[str] = Counter()
-        for role in roles:
-            need.update(_needs(role))
-        return self._has_no_room(need)
-
-    def _has_no_room(self, need: Mapping[str, int]) -> bool:
-        for resource, amount in need.items():  # noqa: SIM110 - asked at every submission
+        for resource, amount in _needs(gang).items():  # noqa: SIM110 - asked at every submission
             if amount > self._free(resource):
                 return True
         return False
@@ -381,13 +372,16 @@ class Driver:
         self._tell(Notice(trouble, now, sentence, gang, key, rule))
 
 
-def _needs(role: Role) -> dict[str, int]:
-    """What a role asks at least, as far as it has no choice."""
-    if len(role.shapes) != 1:
-        return {}
-    shape = role.shapes[0]
-    least = shape.min or role.min
-    return {resource: least * amount for resource, amount in shape.ask.items()}
+def _needs(gang: Gang) -> dict[str, int]:
+    """What the gang asks at least, as far as it has no choice."""
+    need: dict[str, int] = {}
+    for role in gang.roles:
+        if len(role.shapes) == 1:
+            shape = role.shapes[0]
+            least = shape.min or role.min
+            for resource, amount in shape.ask.items():
+                need[resource] = need.get(resource, 0) + least * amount
+    return need
 
 
 def is_one_line(policy: Policy) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tutti.drive.account import Spent
 from tutti.drive.estimates import History
 from tutti.drive.ledger import Ledger
-from tutti.drive.loop import Driver, Keyed, Watch
+from tutti.drive.loop import PATIENCE, Driver, Keyed, Watch
 from tutti.drive.notice import Tell, silent
 from tutti.engine import events as ev
 from tutti.engine.check import Violation, check
@@ -32,8 +32,6 @@ Progress = Callable[[int, int], None]
 TELL_EVERY = 256
 NEW_OBJECTS = 100_000
 """How many objects more than before there are when cycles are looked for."""
-PATIENCE = 64
-"""Looks in a row that change nothing, after which only a happening is worth another look."""
 
 
 @contextmanager
@@ -140,7 +138,7 @@ class Simulation:
 
     @property
     def has_more(self) -> bool:
-        """Whether anything is still to happen or to be decided."""
+        """Whether anything is still to happen or to be decided; who looked in vain for long waits for a happening."""
         wakes = self._fruitless < PATIENCE and self.driver.wake_at < NEVER
         return bool(self.agenda) or (wakes and bool(self.cluster.runs))
 
